@@ -1,0 +1,54 @@
+"""Strict settings for every test: types and shapes checked, no silent promotion, warnings are errors (pyproject.toml).
+
+Nothing of `hamq` may be imported before this file has run, or its annotations are not checked.
+"""
+
+import os
+import platform
+import tempfile
+from pathlib import Path
+
+# XLA reads NPROC, BLAS its own variable; both before they start. Workers share the cores.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("MPLBACKEND", "Agg")
+if workers := os.environ.get("PYTEST_XDIST_WORKER_COUNT"):
+    os.environ["NPROC"] = str(max(1, (os.cpu_count() or 1) // int(workers)))
+
+import hypothesis  # noqa: E402
+import jax  # noqa: E402
+import jaxtyping  # noqa: E402
+import pytest  # noqa: E402
+
+jaxtyping.install_import_hook("hamq", "beartype.beartype")
+
+jax.config.update("jax_numpy_rank_promotion", "raise")
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_enable_x64", False)
+
+# Fixed examples: a failure is repeatable and a green run stays green.
+hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, database=None)
+hypothesis.settings.load_profile("fixed")
+
+
+def compilation_cache() -> Path | None:
+    """A folder that only this user can write to, one per machine and JAX version; None if someone else has it."""
+    user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
+    folder = Path(tempfile.gettempdir()) / f"hamq-tests-{user}-{platform.node()}-jax{jax.__version__}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        is_ours = not hasattr(os, "getuid") or folder.stat().st_uid == os.getuid()
+    except OSError:
+        return None
+    return folder if is_ours and os.access(folder, os.W_OK) else None
+
+
+if (folder := compilation_cache()) is not None:
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+
+
+@pytest.fixture
+def x64():
+    """float64 for one test; the default is float32, as users have it."""
+    with jax.enable_x64(True):
+        yield
