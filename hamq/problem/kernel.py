@@ -1,0 +1,181 @@
+"""Transition densities, known up to a constant.
+
+A kernel gives, for one state and one action, the density of the next state on ℝᵈ before it is cut to the box; eq. (7)
+of the paper is `GaussianKernel`, and `UnnormalizedKernel` takes any JAX function. What the samplers need of it is one
+protocol, `AbstractDensity`: log p and its gradient, each up to the unknown constant. Gaussian densities write the
+gradient by hand (value and gradient stay separate: the leapfrog loop never computes log p), others use autodiff.
+
+On a periodic axis a Gaussian density is *lifted*: it lives on the line, and wrapping its draws round the circle gives
+the wrapped normal. An unnormalised density is a function on the circle: it is called with the wrapped point.
+"""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from hamq.problem.grid import Grid
+from hamq.types import UserFunction
+
+MAX_CONDITION = 1e12
+
+
+class AbstractDensity(eqx.Module):
+    """log p(s') + constant and its gradient, for one state and one action."""
+
+    @abc.abstractmethod
+    def log(self, point: Float[Array, " d"]) -> Float[Array, ""]: ...
+
+    @abc.abstractmethod
+    def gradient(self, point: Float[Array, " d"]) -> Float[Array, " d"]: ...
+
+    @abc.abstractmethod
+    def curvature(self, point: Float[Array, " d"]) -> Float[Array, "..."]:
+        """−∇² log p: `[d]` where it is diagonal, else `[d, d]`."""
+
+
+class ProductDensity(AbstractDensity):
+    """Normal with independent coordinates."""
+
+    mean: Float[Array, " d"]
+    std: Float[Array, " d"]
+
+    def log(self, point):
+        return -0.5 * jnp.sum(((point - self.mean) / self.std) ** 2)
+
+    def gradient(self, point):
+        return (self.mean - point) / self.std**2
+
+    def curvature(self, point):
+        del point
+        return 1 / self.std**2
+
+
+class CorrelatedDensity(AbstractDensity):
+    """Normal with a full covariance L Lᵀ."""
+
+    mean: Float[Array, " d"]
+    cholesky: Float[Array, "d d"]
+    precision: Float[Array, "d d"]
+
+    def log(self, point):
+        return 0.5 * jnp.dot(point - self.mean, self.gradient(point))
+
+    def gradient(self, point):
+        return self.precision @ (self.mean - point)
+
+    def curvature(self, point):
+        del point
+        return self.precision
+
+
+class UserDensity(AbstractDensity):
+    """A user's log-density; derivatives by autodiff."""
+
+    logdensity: UserFunction = eqx.field(static=True)
+    grid: Grid
+    state: Float[Array, " d"]
+    action: Array
+
+    def log(self, point):
+        return self.logdensity(self.grid.wrap(point), self.state, self.action)
+
+    def gradient(self, point):
+        return jax.grad(self.log)(point)
+
+    def curvature(self, point):
+        return -jax.hessian(self.log)(point)
+
+
+class GaussianKernel(eqx.Module):
+    """s' ~ N(mean(s, a), covariance), cut to the box; eq. (7).
+
+    `covariance` is a vector of variances, a full matrix, or a function of (state, action) that returns either.
+    """
+
+    mean: UserFunction = eqx.field(static=True)
+    covariance: UserFunction | tuple = eqx.field(static=True)  # nested tuples: hashable, so that jit sees constants
+
+    def __init__(self, mean: UserFunction, covariance: Any):
+        if not callable(mean):
+            raise ValueError(f"GaussianKernel: mean must be a function of (state, action), got {mean!r}.")
+        self.mean = mean
+        if callable(covariance):
+            self.covariance = covariance
+        else:
+            check_covariance(np.asarray(covariance), "covariance")
+            rows = np.asarray(covariance, np.float64).tolist()
+            self.covariance = tuple(tuple(row) if isinstance(row, list) else row for row in rows)
+
+    def at(self, grid: Grid, state: Float[Array, " d"], action: Array) -> AbstractDensity:
+        del grid
+        mean = jnp.asarray(self.mean(state, action))
+        if callable(self.covariance):
+            covariance = jnp.asarray(self.covariance(state, action))
+            if covariance.ndim == 1:
+                return ProductDensity(mean, jnp.sqrt(covariance))
+            cholesky = jnp.linalg.cholesky(covariance)
+            identity = jnp.eye(covariance.shape[0], dtype=covariance.dtype)
+            precision = jax.scipy.linalg.cho_solve((cholesky, True), identity)
+            return CorrelatedDensity(mean, cholesky, precision)
+        covariance = np.asarray(self.covariance, np.float64)
+        if covariance.ndim == 1:
+            return ProductDensity(mean, jnp.asarray(np.sqrt(covariance), mean.dtype))
+        return CorrelatedDensity(
+            mean,
+            jnp.asarray(np.linalg.cholesky(covariance), mean.dtype),
+            jnp.asarray(np.linalg.inv(covariance), mean.dtype),
+        )
+
+
+class UnnormalizedKernel(eqx.Module):
+    """s' ∝ exp(logdensity(next_state, state, action)) on the box: any JAX function, no constant needed."""
+
+    logdensity: UserFunction = eqx.field(static=True)
+
+    def __check_init__(self):
+        if not callable(self.logdensity):
+            raise ValueError(
+                "UnnormalizedKernel: logdensity must be a function of (next_state, state, action), "
+                f"got {self.logdensity!r}."
+            )
+
+    def at(self, grid: Grid, state: Float[Array, " d"], action: Array) -> AbstractDensity:
+        return UserDensity(self.logdensity, grid, state, action)
+
+
+def check_covariance(covariance: np.ndarray, name: str) -> None:
+    """Refuses what is not the covariance of a density: shape, symmetry, definiteness, conditioning."""
+    if covariance.dtype.kind not in "iuf":
+        raise ValueError(f"GaussianKernel: {name} must hold real numbers, got dtype {covariance.dtype}.")
+    if covariance.ndim not in (1, 2) or (covariance.ndim == 2 and covariance.shape[0] != covariance.shape[1]):
+        raise ValueError(
+            f"GaussianKernel: {name} has shape {covariance.shape}; give a vector of variances [d] or a matrix [d, d]."
+        )
+    if not np.all(np.isfinite(covariance)):
+        raise ValueError(f"GaussianKernel: {name} holds a value that is not finite: {covariance.tolist()}.")
+    if covariance.ndim == 1:
+        variances = covariance
+        if np.any(variances <= 0):
+            raise ValueError(
+                f"GaussianKernel: {name} has the variance {float(variances.min())}; every variance must be above 0."
+            )
+    else:
+        if not np.allclose(covariance, covariance.T, rtol=1e-6, atol=0):
+            raise ValueError(f"GaussianKernel: {name} is not symmetric; symmetrise it: (Σ + Σᵀ)/2.")
+        variances = np.linalg.eigvalsh(covariance)
+        if variances[0] <= 0:
+            raise ValueError(
+                f"GaussianKernel: {name} is not positive definite, its smallest eigenvalue is {variances[0]:.3g}; "
+                "add noise to the direction that has none."
+            )
+    condition = float(variances.max() / variances.min())
+    if condition > MAX_CONDITION:
+        raise ValueError(
+            f"GaussianKernel: {name} has condition number {condition:.2g}, above {MAX_CONDITION:.0g}; "
+            "rescale the coordinates or add noise to the narrow direction."
+        )

@@ -1,0 +1,116 @@
+"""A stochastic control problem on a grid: who moves where, with what density, for what reward."""
+
+import math
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from hamq.problem import checks
+from hamq.problem.grid import Grid
+from hamq.problem.kernel import AbstractDensity, GaussianKernel, UnnormalizedKernel
+from hamq.types import Law, UserFunction
+
+LAWS = ("cell", "linear", "point")
+
+
+class Problem(eqx.Module):
+    """Markov decision process whose next state has a density known up to a constant.
+
+    User functions take ONE state `[d]` and ONE action (a scalar when `actions` is `[A]`, a vector `[k]` when it is
+    `[A, k]`) and return one value; the library batches.
+
+    `law` says how the continuous next state becomes a grid state: `cell` (nearest grid point: the mass of the
+    truncated density in each cell), `linear` (V is interpolated multilinearly between grid points) or `point` (the
+    paper's point masses at grid points; no sampler of the continuous density follows it).
+    `terminal(state) -> bool` marks states whose value is 0 from there on, reward included.
+    `expected` names the warnings (`aliasing`, `noise`, `outside`) that are known and wanted: they become notes.
+    """
+
+    grid: Grid
+    actions: Float[np.ndarray, "A"] | Float[np.ndarray, "A k"]
+    kernel: GaussianKernel | UnnormalizedKernel
+    reward: UserFunction = eqx.field(static=True)
+    discount: float = eqx.field(static=True)
+    terminal: UserFunction | None = eqx.field(static=True)
+    name: str = eqx.field(static=True)
+    law: Law = eqx.field(static=True)
+    expected: tuple[str, ...] = eqx.field(static=True)
+    notes: tuple[str, ...] = eqx.field(static=True)
+    is_product: bool = eqx.field(static=True)
+
+    def __init__(
+        self,
+        grid: Grid,
+        actions: Any,
+        kernel: GaussianKernel | UnnormalizedKernel,
+        reward: UserFunction,
+        discount: float,
+        terminal: UserFunction | None = None,
+        name: str = "problem",
+        law: Law = "cell",
+        expected: tuple[str, ...] = (),
+        notes: tuple[str, ...] = (),
+    ):
+        if not isinstance(grid, Grid):
+            raise ValueError(f"Problem: grid must be a hamq.Grid, got {type(grid).__name__}.")
+        if not isinstance(kernel, (GaussianKernel, UnnormalizedKernel)):
+            raise ValueError(
+                f"Problem: kernel must be a hamq.GaussianKernel or a hamq.UnnormalizedKernel, got {type(kernel).__name__}."
+            )
+        if law not in LAWS:
+            raise ValueError(f"Problem: law must be one of {', '.join(LAWS)}, got {law!r}.")
+        if not callable(reward):
+            raise ValueError(f"Problem: reward must be a function of (state, action), got {reward!r}.")
+        if terminal is not None and not callable(terminal):
+            raise ValueError(f"Problem: terminal must be None or a function of the state, got {terminal!r}.")
+        self.grid = grid
+        self.actions = checks.check_actions(actions)
+        self.kernel = kernel
+        self.reward = reward
+        self.discount = checks.check_discount(discount)
+        self.terminal = terminal
+        self.name = str(name)
+        self.law = law
+        self.expected = tuple(expected)
+        self.is_product = checks.check_functions(grid, self.actions, kernel, reward, terminal)
+        found = checks.look_for_surprises(grid, self.actions, kernel, reward, law)
+        self.notes = (*notes, *checks.warn_unless_expected(found, self.expected, self.name))
+
+    @property
+    def num_states(self) -> int:
+        return self.grid.num_states
+
+    @property
+    def num_actions(self) -> int:
+        return len(self.actions)
+
+    def density(self, state: Float[Array, " d"], action: Array) -> AbstractDensity:
+        """The density of the next state of one pair, before it is cut to the box."""
+        return self.kernel.at(self.grid, state, action)
+
+    def __repr__(self) -> str:
+        size = self.num_states if self.num_states < 10**9 else f"{self.num_states:.2e}"
+        return (
+            f"Problem({self.name!r}: {size} states in {self.grid.dimension} dimensions × {self.num_actions} actions, "
+            f"{type(self.kernel).__name__}, law {self.law!r}, discount {self.discount:g})"
+        )
+
+
+def action_values(problem: Problem) -> jax.Array:
+    """The actions in the precision that is on."""
+    return jnp.asarray(problem.actions, jnp.result_type(float))
+
+
+def pair_name(problem: Problem, state_index: int, action_index: int) -> str:
+    """`state 3 (0.5, -1), action 2 (0.1)`: how messages name a pair."""
+    state = problem.grid.states_at(np.asarray([state_index]))[0]
+    action = np.atleast_1d(problem.actions[action_index])
+    return f"state {state_index} ({_numbers(state)}), action {action_index} ({_numbers(action)})"
+
+
+def _numbers(values: np.ndarray) -> str:
+    return ", ".join(f"{v:.6g}" if math.isfinite(v) else str(v) for v in values)

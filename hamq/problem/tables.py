@@ -1,0 +1,100 @@
+"""User functions on many pairs at once, in float64, checked: the first pair with a value that is not finite is named."""
+
+import math
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float
+
+from hamq.problem.kernel import GaussianKernel, check_covariance
+from hamq.problem.problem import Problem, action_values, pair_name
+
+CHUNK_VALUES = 2**21
+"""Values computed at once; a table is filled chunk by chunk, so that only the table itself takes memory."""
+
+
+def reward_table(problem: Problem) -> Float[np.ndarray, "S A"]:
+    """r(s, a) of all pairs, 0 in terminal states."""
+    table = _tabulate(problem, problem.reward)
+    ended = terminal_table(problem)
+    if ended is not None:
+        table[ended] = 0
+    _require_finite(problem, table, "reward")
+    return table
+
+
+def mean_table(problem: Problem) -> Float[np.ndarray, "S A d"]:
+    table = _tabulate(problem, _gaussian(problem).mean, (problem.grid.dimension,))
+    _require_finite(problem, table, "mean")
+    return table
+
+
+def std_table(problem: Problem) -> Float[np.ndarray, "..."]:
+    """Standard deviations of a product kernel: `[d]` where they are the same everywhere, else `[S, A, d]`."""
+    covariance = _gaussian(problem).covariance
+    if not callable(covariance):
+        return np.sqrt(np.asarray(covariance, np.float64))
+    table = _tabulate(problem, covariance, (problem.grid.dimension,))
+    _require_finite(problem, table, "covariance")
+    if np.any(table <= 0):
+        s, a, i = (int(v) for v in np.argwhere(table <= 0)[0])
+        raise ValueError(
+            f"covariance gives the variance {table[s, a, i]} on axis {i} at {pair_name(problem, s, a)}; "
+            "every variance must be above 0."
+        )
+    return np.sqrt(table)
+
+
+def check_covariances(problem: Problem, num_probes: int = 1000) -> None:
+    """Full covariances that depend on the pair: checks up to `num_probes` pairs, spread evenly, each by name."""
+    covariance = _gaussian(problem).covariance
+    pairs = np.unique(np.linspace(0, problem.num_states * problem.num_actions - 1, num_probes).astype(np.int64))
+    states, actions = problem.grid.states_at(pairs // problem.num_actions), problem.actions[pairs % problem.num_actions]
+    with jax.enable_x64(True):
+        found = np.asarray(jax.vmap(covariance)(jnp.asarray(states), jnp.asarray(actions)))
+    for pair, matrix in zip(pairs, found, strict=True):
+        check_covariance(matrix, f"covariance at {pair_name(problem, *divmod(int(pair), problem.num_actions))}")
+
+
+def terminal_table(problem: Problem) -> Bool[np.ndarray, " S"] | None:
+    if problem.terminal is None:
+        return None
+    states = problem.grid.states()
+    with jax.enable_x64(True):
+        evaluate = jax.jit(jax.vmap(problem.terminal))
+        return np.concatenate([np.asarray(evaluate(jnp.asarray(c))) for c in np.array_split(states, _chunks(states.size))])
+
+
+def _tabulate(problem: Problem, function, shape: tuple[int, ...] = ()) -> np.ndarray:
+    states = problem.grid.states()
+    table = np.empty((problem.num_states, problem.num_actions, *shape))
+    with jax.enable_x64(True):
+        over_actions = jax.vmap(function, in_axes=(None, 0))
+        evaluate = eqx.filter_jit(jax.vmap(over_actions, in_axes=(0, None)))
+        start = 0
+        for chunk in np.array_split(states, _chunks(table.size)):
+            table[start : start + len(chunk)] = evaluate(jnp.asarray(chunk), action_values(problem))
+            start += len(chunk)
+    return table
+
+
+def _chunks(num_values: int) -> int:
+    return math.ceil(num_values / CHUNK_VALUES)
+
+
+def _gaussian(problem: Problem) -> GaussianKernel:
+    if not isinstance(problem.kernel, GaussianKernel):
+        raise TypeError(f"{problem.name}: an UnnormalizedKernel has no mean and no covariance.")
+    return problem.kernel
+
+
+def _require_finite(problem: Problem, table: np.ndarray, name: str) -> None:
+    bad = ~np.isfinite(table)
+    if np.any(bad):
+        s, a = (int(v) for v in np.argwhere(bad)[0][:2])
+        raise ValueError(
+            f"{name} gives {table[s, a]} at {pair_name(problem, s, a)} ({int(bad.any(axis=tuple(range(2, bad.ndim))).sum())} "
+            "pairs are not finite); it must be finite on the whole grid."
+        )

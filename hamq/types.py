@@ -1,0 +1,33 @@
+"""Axis vocabulary and aliases.
+
+Shapes are written with the same letters everywhere: `S` states, `A` actions, `d` dimension of the state, `k` dimension
+of the action, `n` draws, `m` quadrature nodes of one axis. `q` is always the S × A table.
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import jax
+import jax.random as jr
+import numpy as np
+
+Key = jax.Array
+Law = Literal["cell", "linear", "point"]
+Walls = Literal["logit", "reflect", "sigmoid"]
+UserFunction = Callable[..., Any]
+
+
+class HamqWarning(UserWarning):
+    """Something that will probably not give what was asked for; the sentence says what to change."""
+
+
+def as_key(key: jax.Array | int | np.integer) -> Key:
+    """A JAX key from a key or an int seed."""
+    if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
+        return jr.key(int(key))
+    if isinstance(key, jax.Array):
+        if jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key) and key.ndim == 0:
+            return key
+        if key.dtype == np.uint32 and key.shape == (2,):
+            return jr.wrap_key_data(key)
+    raise ValueError(f"key must be a JAX key (jax.random.key(0)) or an int seed, got {key!r}.")
