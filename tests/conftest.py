@@ -1,4 +1,4 @@
-"""Strict settings for every test: types and shapes checked, no silent promotion, warnings are errors (pyproject.toml).
+"""Strict settings for every test: types and shapes checked, no silent promotion.
 
 Nothing of `hamq` may be imported before this file has run, or its annotations are not checked.
 """
@@ -14,10 +14,10 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 if workers := os.environ.get("PYTEST_XDIST_WORKER_COUNT"):
     os.environ["NPROC"] = str(max(1, (os.cpu_count() or 1) // int(workers)))
 
-import hypothesis  # noqa: E402
-import jax  # noqa: E402
-import jaxtyping  # noqa: E402
-import pytest  # noqa: E402
+import hypothesis
+import jax
+import jaxtyping
+import pytest
 
 jaxtyping.install_import_hook("hamq", "beartype.beartype")
 
@@ -31,7 +31,7 @@ hypothesis.settings.load_profile("fixed")
 
 
 def compilation_cache() -> Path | None:
-    """A folder that only this user can write to, one per machine and JAX version; None if someone else has it."""
+    """A folder of this user, one per machine and JAX version; None if someone else owns it."""
     user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
     folder = Path(tempfile.gettempdir()) / f"hamq-tests-{user}-{platform.node()}-jax{jax.__version__}"
     try:

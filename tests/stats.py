@@ -1,7 +1,8 @@
 """Assertions about random numbers, with a stated false-alarm rate, that also fail when they are too weak.
 
-Both take INDEPENDENT replicates (vmap over keys, one number or one cell from each), so that no effective sample size
-has to be estimated. `resolution` is the smallest error that the test must be able to see: too few replicates fail.
+Both take INDEPENDENT replicates (vmap over keys, one number or one cell from each), so that no effective
+sample size has to be estimated. `resolution` is the smallest error that the test must be able to see: too few
+replicates fail.
 """
 
 import math
@@ -35,10 +36,10 @@ def assert_mean_equals(samples, expected, *, resolution, false_alarm=1e-6):
 def assert_distribution(counts, expected_probabilities, *, resolution, false_alarm=1e-6):
     """`counts` of n independent replicates in cells follow `expected_probabilities` (Pearson's χ²).
 
-    Cells that expect fewer than 10 counts share one bucket (with the rarest other cell if 10 are not reached).
-    Fails as too weak unless a shift q of total variation δ = `resolution` is seen with probability ≥ 0.99: with
-    Σ|q−p| = 2δ the noncentrality n Σ(q−p)²/p is least, 4nδ², when half the mass gives δ to the other half; the
-    pooled mass is taken off δ first, because shifts within the bucket are invisible.
+    Cells that expect fewer than 10 counts share one bucket (with the rarest other cell if it expects < 10).
+    Fails as too weak unless a shift from p to q of total variation δ = `resolution` is seen with probability
+    ≥ 0.99. With Σ|q−p| = 2δ the noncentrality n Σ(q−p)²/p is at least 4nδ² (half the mass gives to the rest).
+    The pooled mass is taken off δ first, because shifts within the bucket are invisible.
     Counts are Poisson-like, not normal: in the worst case (two cells, one expecting 10) 1e-6 is really 2e-5.
     """
     counts = np.asarray(counts, dtype=np.float64).ravel()
@@ -46,7 +47,9 @@ def assert_distribution(counts, expected_probabilities, *, resolution, false_ala
     assert counts.shape == p.shape, f"{counts.size} counts for {p.size} probabilities"
     assert np.all(p >= 0) and abs(p.sum() - 1) < 1e-5, f"not probabilities: they sum to {p.sum()}"
     n, p = counts.sum(), p / p.sum()
-    assert not np.any(counts[p == 0]), f"draws in cells without mass: {np.flatnonzero((p == 0) & (counts > 0))}"
+    assert not np.any(counts[p == 0]), (
+        f"draws in cells without mass: {np.flatnonzero((p == 0) & (counts > 0))}"
+    )
 
     counts, p, pooled = _pool(counts, p, n)
     dof = p.size - 1
@@ -58,12 +61,12 @@ def assert_distribution(counts, expected_probabilities, *, resolution, false_ala
     statistic = np.sum((counts - n * p) ** 2 / (n * p))
     found = 0.5 * np.sum(np.abs(counts / n - p))
     assert statistic <= critical, (
-        f"χ² = {statistic:.1f}, allowed {critical:.1f} (n={n:.0f}, {dof + 1} cells, total variation {found:.3g})"
+        f"χ² = {statistic:.1f}, allowed {critical:.1f} (n={n:.0f}, {dof + 1} cells, TV {found:.3g})"
     )
 
 
 def _pool(counts, p, n):
-    """Counts and probabilities with the rare cells in one bucket, and the mass in it (0 if nothing is pooled)."""
+    """Counts and probabilities with the rare cells in one bucket, and its mass (0 if nothing is pooled)."""
     order = np.argsort(p, kind="stable")
     counts, p = counts[order], p[order]
     rare = int(np.searchsorted(n * p, MIN_EXPECTED))  # the first `rare` cells expect too few
