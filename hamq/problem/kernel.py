@@ -152,7 +152,7 @@ def check_covariance(covariance: np.ndarray, name: str) -> None:
     """Refuses what is not the covariance of a density: shape, symmetry, definiteness, conditioning."""
     if covariance.dtype.kind not in "iuf":
         raise ValueError(f"GaussianKernel: {name} must hold real numbers, got dtype {covariance.dtype}.")
-    if covariance.ndim not in (1, 2) or (covariance.ndim == 2 and covariance.shape[0] != covariance.shape[1]):
+    if covariance.ndim not in (1, 2) or covariance.size == 0 or len(set(covariance.shape)) > 1:
         raise ValueError(
             f"GaussianKernel: {name} has shape {covariance.shape}; give a vector of variances [d] or a matrix [d, d]."
         )
@@ -165,7 +165,7 @@ def check_covariance(covariance: np.ndarray, name: str) -> None:
                 f"GaussianKernel: {name} has the variance {float(variances.min())}; every variance must be above 0."
             )
     else:
-        if not np.allclose(covariance, covariance.T, rtol=1e-6, atol=0):
+        if not np.allclose(covariance, covariance.T, rtol=1e-6, atol=1e-9 * np.abs(covariance).max()):
             raise ValueError(f"GaussianKernel: {name} is not symmetric; symmetrise it: (Σ + Σᵀ)/2.")
         variances = np.linalg.eigvalsh(covariance)
         if variances[0] <= 0:
