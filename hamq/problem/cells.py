@@ -3,11 +3,12 @@
 The law is the truncated density in each grid cell (`cell`), under each hat function (`linear`), or at each grid point
 (`point`). Product kernels have closed forms per axis (`normal.py`) and a row is their outer product. Other kernels are
 integrated by Gauss–Legendre rules in every piece of the axis on which cells or hats are smooth; the number of nodes per
-piece doubles until the masses of two successive rules agree.
+piece doubles until the masses agree with those of the rule with three quarters of the nodes.
 
 Everything here is written for one pair in whatever precision is on: samplers call it in float32, `exact` in float64.
 """
 
+import functools
 import itertools
 import math
 import os
@@ -21,7 +22,7 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float
 
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import CorrelatedDensity, ProductDensity
+from hamq.problem.kernel import CorrelatedDensity
 from hamq.problem.normal import NUM_IMAGES, axis_log_masses
 from hamq.problem.problem import Problem, action_values, pair_name
 from hamq.types import Law
@@ -31,87 +32,144 @@ MAX_EVALUATIONS = 4 * 10**10
 FIRST_NODES = 4
 MAX_NODES = 64
 BLOCK_VALUES = 2**21
+TILE = 2**10
+"""Points evaluated at once: a tile and what is computed from it stay in cache."""
 
 
 def log_masses(problem: Problem, state: Float[Array, " d"], action: Array, num_nodes: int) -> Float[Array, " S"]:
-    """log P(s' | s, a) on all grid states, normalised over the box; `num_nodes` per piece where quadrature is needed."""
-    grid, law = problem.grid, problem.law
+    """log P(s' | s, a) on all grid states, normalised over the box; `num_nodes` per piece for quadrature."""
+    return _log_row(problem, state, action, None if problem.is_product else _quadrature(problem, num_nodes))
+
+
+def _log_row(problem: Problem, state: Array, action: Array, quadrature: "Quadrature | None") -> Float[Array, " S"]:
     density = problem.density(state, action)
-    if isinstance(density, ProductDensity):
-        total = jnp.zeros((1,), state.dtype)
-        for i in range(grid.dimension):
-            axis = axis_log_masses(grid, i, law, density.mean[i], density.std[i])
-            total = (total[:, None] + axis[None, :]).ravel()
-        return total
-    rules = [axis_rule(grid, i, law, num_nodes) for i in range(grid.dimension)]
-    logs = _log_density_on_product(problem, density, [rule.nodes for rule in rules])
-    largest = jnp.max(logs)
-    # A row that is −inf everywhere stays −inf (and is refused by whoever asked), never 0/0.
-    masses = jnp.exp(logs - jnp.where(jnp.isfinite(largest), largest, 0))
-    for rule in rules:
-        # Contract the leading axis and append the result: after d rounds the axes are in order again.
-        masses = jnp.tensordot(masses, jnp.asarray(rule.weights, masses.dtype), axes=((0,), (1,)))
-    return jnp.log(masses.ravel()) - jnp.log(jnp.sum(masses))
+    if quadrature is not None:
+        return _integrate(problem, density, quadrature)
+    total = jnp.zeros((1,), state.dtype)
+    for i in range(problem.grid.dimension):
+        axis = axis_log_masses(problem.grid, i, problem.law, density.mean[i], density.std[i])
+        total = (total[:, None] + axis[None, :]).ravel()
+    return total
 
 
 class AxisRule(NamedTuple):
-    """Quadrature on one axis: mass of node k = Σ_m weights[k, m] · density(nodes[m])."""
+    """Gauss–Legendre in every piece of one axis on which the cells (or hats) are smooth.
 
-    nodes: np.ndarray
-    weights: np.ndarray
+    Piece p is [starts[p], starts[p] + lengths[p]], its nodes are starts[p] + lengths[p]·positions. shares[c] weighs the
+    nodes for corner c of the piece, which belongs to the grid point owners[p, c]: one corner for cells, two for hats.
+    """
+
+    starts: np.ndarray
+    lengths: np.ndarray
+    positions: np.ndarray
+    shares: np.ndarray
+    owners: np.ndarray
+
+    @property
+    def num_points(self) -> int:
+        return len(self.starts) * len(self.positions)
 
 
 def axis_rule(grid: Grid, axis: int, law: Law, num_nodes: int) -> AxisRule:
-    """Gauss–Legendre in every piece on which the cells (or hats) of one axis are smooth."""
     points = grid.axis_nodes(axis)
-    n = len(points)
+    pieces = np.arange(len(points))
     if law == "point":
-        return AxisRule(points, np.eye(n))
-    circle = grid.periodic[axis]
-    if law == "cell":
-        ends = grid.axis_edges(axis)
-    else:
-        ends = np.append(points, points[0] + grid.widths[axis]) if circle else points
+        return AxisRule(points, np.ones(len(points)), np.zeros(1), np.ones((1, 1)), pieces[:, None])
     t, w = np.polynomial.legendre.leggauss(num_nodes)
     t, w = (t + 1) / 2, w / 2
-    lengths = np.diff(ends)
-    nodes = ends[:-1, None] + lengths[:, None] * t
-    weights = np.zeros((n, len(lengths), num_nodes))
-    for piece, length in enumerate(lengths):
-        if law == "cell":
-            weights[piece, piece] = length * w
-        else:
-            weights[piece, piece] += length * w * (1 - t)
-            weights[(piece + 1) % n, piece] += length * w * t
-    return AxisRule(nodes.ravel(), weights.reshape(n, -1))
+    if law == "cell":
+        edges = grid.axis_edges(axis)
+        return AxisRule(edges[:-1], np.diff(edges), t, w[None], pieces[:, None])
+    ends = np.append(points, points[0] + grid.widths[axis]) if grid.periodic[axis] else points
+    left = pieces[: len(ends) - 1]
+    owners = np.stack([left, (left + 1) % len(points)], axis=-1)
+    return AxisRule(ends[:-1], np.diff(ends), t, np.stack([w * (1 - t), w * t]), owners)
 
 
-def _log_density_on_product(problem: Problem, density, axes: list[np.ndarray]) -> Float[Array, "..."]:
-    """log p at all combinations of the axes' nodes; a Gaussian on a periodic axis is summed over its images."""
-    shifts = np.zeros((1, problem.grid.dimension))
-    if isinstance(density, CorrelatedDensity) and any(problem.grid.periodic):
-        density = eqx.tree_at(lambda g: g.mean, density, problem.grid.wrap(density.mean))
-        shifts = _image_shifts(problem)
+class Quadrature(NamedTuple):
+    """Nodes and weights of the box: the nodes of a few pieces (a tile) lie on the LAST array axis of `points`.
+
+    There the user's function is vectorised over them, and a tile is summed while it is in cache. Larger tiles are
+    slower on a busy machine, because XLA splits them among threads.
+    """
+
+    points: Float[Array, "tiles d nodes"]
+    volumes: Float[Array, "tiles pieces"]
+    shares: Float[Array, "piece_nodes corners"]
+    rules: list[AxisRule]
+
+
+def _quadrature(problem: Problem, num_nodes: int) -> Quadrature:
+    rules = [axis_rule(problem.grid, i, problem.law, num_nodes) for i in range(problem.grid.dimension)]
+    dtype = jnp.result_type(float)
+    positions = _combinations([rule.positions for rule in rules]).T
+    starts, lengths = (_combinations([getattr(rule, name) for rule in rules]) for name in ("starts", "lengths"))
+    size = min(len(starts), max(1, TILE // positions.shape[1]))
+    # The last tile is filled up with pieces that `_owned` cuts off.
+    tiles = np.resize(np.arange(len(starts)), (math.ceil(len(starts) / size), size))
+    start, length = (jnp.asarray(np.swapaxes(table[tiles], 1, 2)[..., None], dtype) for table in (starts, lengths))
+    points = start + length * jnp.asarray(positions[None, :, None], dtype)
+    return Quadrature(
+        points.reshape(len(tiles), len(rules), -1),
+        jnp.asarray(lengths.prod(axis=1)[tiles], dtype),
+        jnp.asarray(functools.reduce(np.kron, [rule.shares for rule in rules]).T, dtype),
+        rules,
+    )
+
+
+def _integrate(problem: Problem, density, quadrature: Quadrature) -> Float[Array, " S"]:
+    """log of the masses of one row."""
+    log_at = _lifted(problem, density)
+    shares = quadrature.shares
+
+    def tile_masses(tile):
+        points, volumes = tile
+        logs = jax.vmap(log_at, in_axes=1)(points)
+        largest = jnp.max(logs)
+        # A tile that is −inf everywhere has mass 0, never exp(−inf + inf).
+        values = jnp.exp(logs - jnp.where(jnp.isfinite(largest), largest, 0))
+        return jnp.dot(values.reshape(-1, len(shares)), shares) * volumes[:, None], largest
+
+    masses, scales = jax.lax.map(tile_masses, (quadrature.points, quadrature.volumes))
+    largest = jnp.max(scales)
+    # A row that is −inf everywhere stays −inf (and is refused by whoever asked), never 0/0.
+    masses = masses * jnp.exp(scales - jnp.where(jnp.isfinite(largest), largest, 0))[:, None, None]
+    masses = _owned(masses.reshape(-1, shares.shape[1]), quadrature.rules, problem.grid.points)
+    return jnp.log(masses) - jnp.log(jnp.sum(masses))
+
+
+def _owned(masses: Float[Array, "_ corners"], rules: list[AxisRule], points: tuple[int, ...]) -> Float[Array, " S"]:
+    """Adds up, at each grid point, the masses of the corners that it owns; in a corner no point owns two pieces."""
+    pieces, corners = (_combinations([np.arange(rule.owners.shape[k]) for rule in rules]) for k in (0, 1))
+    per_axis = [rule.owners[pieces[:, i, None], corners[None, :, i]] for i, rule in enumerate(rules)]
+    owners = np.ravel_multi_index(per_axis, points)
+    nothing = len(pieces)
+    owned = np.full((math.prod(points), len(corners)), nothing)
+    owned[owners, np.arange(len(corners))] = np.arange(nothing)[:, None]
+    masses = jnp.pad(masses[:nothing], ((0, 1), (0, 0)))
+    return jnp.sum(masses[owned, np.broadcast_to(np.arange(len(corners)), owned.shape)], axis=1)
+
+
+def _combinations(axes: list[np.ndarray]) -> np.ndarray:
+    """All combinations `[product of the sizes, number of axes]`, last axis fastest."""
+    return np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=-1)
+
+
+def _lifted(problem: Problem, density):
+    """log p of one point; a Gaussian on a periodic axis is summed over its images."""
+    if not isinstance(density, CorrelatedDensity) or not any(problem.grid.periodic):
+        return density.log
+    density = eqx.tree_at(lambda g: g.mean, density, problem.grid.wrap(density.mean))
+    shifts = _image_shifts(problem)
 
     def log_at(point):
-        images = jax.vmap(lambda shift: density.log(point + shift))(jnp.asarray(shifts, point.dtype))
-        return logsumexp(images) if len(shifts) > 1 else images[0]
+        return logsumexp(jax.vmap(lambda shift: density.log(point + shift))(jnp.asarray(shifts, point.dtype)))
 
-    function = log_at
-    for i in reversed(range(len(axes))):
-        in_axes = [None] * len(axes)
-        in_axes[i] = 0
-        function = jax.vmap(_of_coordinates(function) if i == len(axes) - 1 else function, in_axes=tuple(in_axes))
-    dtype = jnp.result_type(float)
-    return function(*(jnp.asarray(nodes, dtype) for nodes in axes))
-
-
-def _of_coordinates(log_at):
-    return lambda *coordinates: log_at(jnp.stack(coordinates))
+    return log_at
 
 
 def _image_shifts(problem: Problem) -> np.ndarray:
-    """Shifts of the images of a correlated normal round its circles, as far as 6.5 σ (σ half a circle where it varies)."""
+    """Shifts of a correlated normal's images round its circles, as far as 6.5 σ (σ half a circle where it varies)."""
     grid, covariance = problem.grid, problem.kernel.covariance
     widths = np.asarray(grid.widths)
     stds = widths / 2 if callable(covariance) else np.sqrt(np.diag(covariance))
@@ -134,7 +192,8 @@ def estimate(problem: Problem, num_nodes: int = FIRST_NODES) -> tuple[int, int]:
     pairs = problem.num_states * problem.num_actions
     if problem.is_product or problem.law == "point":
         return 8 * pairs * problem.num_states, pairs * problem.num_states
-    nodes = math.prod(len(axis_rule(problem.grid, i, problem.law, num_nodes).nodes) for i in range(problem.grid.dimension))
+    rules = (axis_rule(problem.grid, i, problem.law, num_nodes) for i in range(problem.grid.dimension))
+    nodes = math.prod(rule.num_points for rule in rules)
     return 8 * pairs * problem.num_states, pairs * nodes
 
 
@@ -182,29 +241,34 @@ def all_rows(problem: Problem, tolerance: float, max_evaluations: int | None = N
 
 
 def _settled_block(problem, states, nodes, tolerance, budget, first_state):
-    per_state = lambda m: estimate(problem, m)[1] // problem.num_states  # noqa: E731
-    evaluations = len(states) * per_state(nodes)
-    rows = _rows(problem, states, nodes, first_state)
+    """Rows, error, nodes and evaluations of a few states; the error is the distance to the rule with ¾ of the nodes."""
     if problem.is_product or problem.law == "point":
-        return rows, 0.0, nodes, evaluations
-    coarse = _rows(problem, states, nodes // 2, first_state)
-    evaluations += len(states) * per_state(nodes // 2)
+        return _rows(problem, states, nodes, first_state), 0.0, nodes, len(states) * _per_state(problem, nodes)
+    evaluations = 0
     while True:
+        rows = _rows(problem, states, nodes, first_state)
+        coarse = _rows(problem, states, 3 * nodes // 4, first_state)
+        evaluations += len(states) * _checked_cost(problem, nodes)
         error = float(0.5 * np.abs(rows - coarse).sum(axis=-1).max())
-        too_dear = problem.num_states * per_state(2 * nodes) > budget
+        too_dear = problem.num_states * _checked_cost(problem, 2 * nodes) > budget
         if error <= tolerance or 2 * nodes > MAX_NODES or too_dear:
             return rows, error, nodes, evaluations
         nodes *= 2
-        coarse, rows = rows, _rows(problem, states, nodes, first_state)
-        evaluations += len(states) * per_state(nodes)
+
+
+def _per_state(problem: Problem, num_nodes: int) -> int:
+    return estimate(problem, num_nodes)[1] // problem.num_states
+
+
+def _checked_cost(problem: Problem, num_nodes: int) -> int:
+    return _per_state(problem, num_nodes) + _per_state(problem, 3 * num_nodes // 4)
 
 
 def _rows(problem: Problem, states: np.ndarray, num_nodes: int, first_state: int) -> np.ndarray:
-    """Masses of a few states in float64; one state at a time where a block would not fit the cache."""
-    per_pair = math.prod(len(axis_rule(problem.grid, i, problem.law, num_nodes).nodes) for i in range(problem.grid.dimension))
-    one_at_a_time = max(1, BLOCK_VALUES // per_pair)
+    """Masses of a few states in float64."""
+    batch = max(1, TILE * problem.num_actions // _per_state(problem, num_nodes))
     with jax.enable_x64(True):
-        logs = np.asarray(_batched_rows(problem, jnp.asarray(states), num_nodes, one_at_a_time))
+        logs = np.asarray(_batched_rows(problem, jnp.asarray(states), num_nodes, batch))
     bad = ~np.isfinite(logs).any(axis=-1) | np.isnan(logs).any(axis=-1)
     if np.any(bad):
         s, a = (int(v) for v in np.argwhere(bad)[0])
@@ -219,17 +283,17 @@ def _rows(problem: Problem, states: np.ndarray, num_nodes: int, first_state: int
 def _batched_rows(problem: Problem, states: Array, num_nodes: int, batch: int) -> Array:
     actions = action_values(problem)
     num_states, num_actions = len(states), len(actions)
-    pairs = jnp.arange(num_states * num_actions)
+    quadrature = None if problem.is_product else _quadrature(problem, num_nodes)  # once, not in every turn of the loop
     logs = jax.lax.map(
-        lambda pair: log_masses(problem, states[pair // num_actions], actions[pair % num_actions], num_nodes),
-        pairs,
-        batch_size=min(batch, num_states * num_actions),
+        lambda pair: _log_row(problem, states[pair // num_actions], actions[pair % num_actions], quadrature),
+        jnp.arange(num_states * num_actions),
+        batch_size=min(batch, num_states * num_actions) if batch > 1 else None,
     )
     return logs.reshape(num_states, num_actions, -1)
 
 
 def settled_nodes(problem: Problem, tolerance: float = 1e-4, num_probes: int = 8) -> int:
-    """Nodes per piece that settle the masses of a few states spread over the grid: what samplers that need masses use."""
+    """Nodes per piece that settle the masses of a few states spread over the grid: for samplers that need masses."""
     if problem.is_product or problem.law == "point":
         return FIRST_NODES
     probes = np.unique(np.linspace(0, problem.num_states - 1, num_probes).astype(np.int64))
