@@ -149,6 +149,8 @@ def _aliasing_surprises(grid: Grid, actions: np.ndarray, reward: UserFunction) -
         line = np.tile(centre, (len(fine), 1))
         line[:, i] = fine
         rewards = np.asarray(jax.vmap(lambda s: jnp.asarray(reward(s, action)))(jnp.asarray(line, jnp.float32)))
+        if not np.all(np.isfinite(rewards)):
+            continue  # refused by name as soon as the table is made
         missed = np.abs(rewards - np.interp(fine, nodes, rewards[::16])).mean()
         if missed > 0.7 * np.abs(rewards - rewards.mean()).mean() > 1e-6:
             yield (

@@ -24,9 +24,7 @@ def outside_surprises(problem: Problem) -> list[tuple[str, str]]:
         return []
     if callable(problem.kernel.covariance) and not problem.is_product:
         return []
-    stds = (
-        std_table(problem) if problem.is_product else np.sqrt(np.diag(np.asarray(problem.kernel.covariance)))
-    )
+    stds = std_table(problem) if problem.is_product else np.sqrt(np.diag(np.asarray(problem.kernel.covariance)))
     distances = outside_distances(problem, mean_table(problem)) / stds
     farthest = distances.max(axis=-1)
     count = int(np.sum(farthest > FAR))

@@ -24,9 +24,7 @@ POLE_LENGTH = Sourced(0.5, "paper")
 GRAVITY = Sourced(9.8, "paper")
 
 
-def accelerations(
-    state: Float[Array, "4"], action: Float[Array, ""]
-) -> tuple[Float[Array, ""], Float[Array, ""]]:
+def accelerations(state: Float[Array, "4"], action: Float[Array, ""]) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """(θ̈, ẍ)."""
     angle, angular, _, _ = state
     m, l, g = POLE_MASS.value, POLE_LENGTH.value, GRAVITY.value  # noqa: E741
@@ -65,9 +63,7 @@ PAPER = Preset(
 )
 PRESETS = {
     "paper": PAPER,
-    "corrected": dataclasses.replace(
-        PAPER, covariance=inferred_covariance(PAPER.lower.value, PAPER.upper.value)
-    ),
+    "corrected": dataclasses.replace(PAPER, covariance=inferred_covariance(PAPER.lower.value, PAPER.upper.value)),
 }
 
 

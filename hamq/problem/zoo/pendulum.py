@@ -38,9 +38,7 @@ PAPER = Preset(
 )
 PRESETS = {
     "paper": PAPER,
-    "corrected": dataclasses.replace(
-        PAPER, covariance=inferred_covariance(PAPER.lower.value, PAPER.upper.value)
-    ),
+    "corrected": dataclasses.replace(PAPER, covariance=inferred_covariance(PAPER.lower.value, PAPER.upper.value)),
 }
 
 

@@ -66,9 +66,7 @@ class Preset:
 
     def provenance(self) -> dict[str, Sourced]:
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return {name: value for name, value in fields.items() if isinstance(value, Sourced)} | dict(
-            self.physics
-        )
+        return {name: value for name, value in fields.items() if isinstance(value, Sourced)} | dict(self.physics)
 
 
 def inferred_covariance(lower: Sequence[float], upper: Sequence[float]) -> Sourced[tuple[float, ...]]:
@@ -95,9 +93,7 @@ def build(
     """
     constants = find_preset(name, presets, preset)
     if not is_number(noise) or noise <= 0:
-        raise ValueError(
-            f"{name}: noise must be a finite number above 0, got {noise!r}; it multiplies every σ."
-        )
+        raise ValueError(f"{name}: noise must be a finite number above 0, got {noise!r}; it multiplies every σ.")
     lower, upper = constants.lower.value, constants.upper.value
     grid = Grid(lower, upper, points, _circles(name, constants, periodic))
     variances = [noise**2 * variance for variance in constants.covariance.value]
@@ -126,9 +122,7 @@ def is_number(value: Any) -> bool:
 
 def check_count(name: str, field: str, value: Any, smallest: int, remedy: str) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < smallest:
-        raise ValueError(
-            f"{name}: {field} must be an integer of at least {smallest}, got {value!r}; {remedy}."
-        )
+        raise ValueError(f"{name}: {field} must be an integer of at least {smallest}, got {value!r}; {remedy}.")
 
 
 def _actions(name: str, ends: tuple[float, float], num_actions: int) -> np.ndarray:
@@ -147,9 +141,7 @@ def _circles(name: str, constants: Preset, periodic: bool | Sequence[bool]) -> t
         return tuple(bool(periodic) and i in allowed for i in range(d))
     chosen = tuple(bool(circle) for circle in periodic)
     if len(chosen) != d:
-        raise ValueError(
-            f"{name}: periodic has {len(chosen)} entries for {d} axes; give True, False or one per axis."
-        )
+        raise ValueError(f"{name}: periodic has {len(chosen)} entries for {d} axes; give True, False or one per axis.")
     for i, circle in enumerate(chosen):
         if circle and i not in allowed:
             raise ValueError(

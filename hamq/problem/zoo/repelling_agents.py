@@ -38,9 +38,7 @@ def reward(state: Float[Array, " n"], action: Float[Array, "..."]) -> Float[Arra
 def make_logdensity(strength: float) -> UserFunction:
     """One function per strength, so that jit knows a problem that is built twice."""
 
-    def logdensity(
-        next_state: Float[Array, " n"], state: Float[Array, " n"], action: Array
-    ) -> Float[Array, ""]:
+    def logdensity(next_state: Float[Array, " n"], state: Float[Array, " n"], action: Array) -> Float[Array, ""]:
         # ±1 rows times the positions give all differences exactly; the gradient is a product too, where
         # indexing would scatter (slower, and on a GPU in random order). By default a GPU keeps 10 bits.
         pairs = jnp.asarray(_pairs(state.shape[0]), state.dtype)
