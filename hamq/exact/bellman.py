@@ -1,0 +1,209 @@
+"""The Bellman operator of a problem in float64, and the value of any policy.
+
+    (backup V)(s, a) = r(s, a) + γ E[V(s') | s, a],     0 in terminal states.
+
+The law of s' is factored for product kernels and dense for the others; whatever it is, `slack(V)` bounds how far the
+computed backup can be from the exact one: rounding, plus γ·δ·span(V) for masses that are off by δ in total variation.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from hamq.exact.dense import ROUNDING, DenseLaw
+from hamq.exact.factored import EPSILON, FactoredLaw, require_tables
+from hamq.exact.fixed_point import FixedPoint, Record, iterate
+from hamq.exact.solution import History
+from hamq.problem import cells, tables
+from hamq.problem.problem import Problem
+
+MAX_SWEEPS = 10_000
+LOOSE = 1e-3
+"""Quadrature error of the first rows: enough to see how much V varies, which says what error is allowed."""
+SHARE = 0.5
+"""Part of the tolerance that the quadrature may take."""
+
+Chooser = Callable[[np.ndarray], np.ndarray]
+
+
+class Evaluation(NamedTuple):
+    """V of one policy; |value − V^π| ≤ error in every state."""
+
+    value: Float[np.ndarray, " S"]
+    error: float
+    converged: bool
+    result: str
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class BellmanOperator:
+    """T of one problem; `make_operator` builds it, once for any number of backups and policies."""
+
+    problem: Problem
+    rewards: Float[np.ndarray, "S A"]
+    ended: Bool[np.ndarray, " S"] | None
+    law: FactoredLaw | DenseLaw
+
+    def backup(self, value: Float[np.ndarray, " S"]) -> Float[np.ndarray, "S A"]:
+        # E[V] = m + E[V − m]: what is rounded is as small as V varies, however large V is.
+        middle = (float(value.min()) + float(value.max())) / 2
+        q = self.law(value - middle)
+        q += middle
+        q *= self.problem.discount
+        q += self.rewards
+        if self.ended is not None:
+            q[self.ended] = 0
+        return q
+
+    def slack(self, value: Float[np.ndarray, " S"]) -> float:
+        """sup |backup(value) − exact backup|, at most, also after an average over the actions."""
+        discount, span, size = self.problem.discount, float(np.ptp(value)), float(np.abs(value).max())
+        summing = self.law.num_summands * discount * span
+        rest = (self.problem.num_actions + 8) * (discount * size + self._largest_reward)
+        return EPSILON * (summing + rest) + discount * self.law.error * span
+
+    @functools.cached_property
+    def _largest_reward(self) -> float:
+        return max(float(self.rewards.max()), -float(self.rewards.min()))
+
+    def solve(
+        self, choose: Chooser, tolerance: float, max_sweeps: int, record: Record, start: np.ndarray | None = None
+    ) -> FixedPoint:
+        """The fixed point of V → choose(backup(V)), where `choose` takes [S, A] to [S]."""
+
+        def apply(value):
+            q = self.backup(value)
+            return choose(q), q
+
+        return iterate(
+            apply,
+            self.slack,
+            np.zeros(self.problem.num_states) if start is None else start,
+            discount=self.problem.discount,
+            has_terminal_states=self.ended is not None and bool(self.ended.any()),
+            tolerance=tolerance,
+            max_sweeps=max_sweeps,
+            record=record,
+        )
+
+    def evaluate(self, policy: Any, tolerance: float = 1e-6, max_sweeps: int = MAX_SWEEPS) -> Evaluation:
+        """V^π; `evaluate_policy` without building the operator again."""
+        return evaluate_policy(self.problem, policy, tolerance, max_sweeps, operator=self)
+
+
+def make_operator(
+    problem: Problem, law_error: float = LOOSE, max_bytes: int | None = None, max_evaluations: int | None = None
+) -> BellmanOperator:
+    """The operator with masses off by at most `law_error` in total variation where they come from quadrature."""
+    if problem.is_product:
+        require_tables(problem, max_bytes)
+    else:
+        cells.require_room(problem, f"solving {problem.name} exactly", max_bytes, max_evaluations)
+    rewards, ended = tables.reward_table(problem), tables.terminal_table(problem)
+    if problem.is_product:
+        return BellmanOperator(problem, rewards, ended, FactoredLaw(problem, max_bytes))
+    return BellmanOperator(problem, rewards, ended, DenseLaw(problem, law_error, max_evaluations))
+
+
+def settle(
+    problem: Problem,
+    choose: Chooser,
+    tolerance: float,
+    max_sweeps: int,
+    max_bytes: int | None,
+    max_evaluations: int | None,
+    operator: BellmanOperator | None = None,
+) -> tuple[BellmanOperator, FixedPoint, History]:
+    """The fixed point of V → choose(backup(V)), the operator it was found with, its quadrature refined, and all sweeps.
+
+    The first rows are loose. What they give for span(V) says which error δ is allowed: γ·δ·span(V)/(1−γ) may take half
+    of the tolerance. An operator that was handed in is used as it is.
+    """
+    require_positive("tolerance", tolerance)
+    if not isinstance(max_sweeps, int) or max_sweeps < 1:
+        raise ValueError(f"max_sweeps must be a whole number of at least 1, got {max_sweeps!r}.")
+    given, record = operator is not None, Record()
+    operator = operator or make_operator(problem, LOOSE, max_bytes, max_evaluations)
+    solved, allowed = operator.solve(choose, tolerance, max_sweeps, record), math.inf
+    while solved.reason == "slack" and isinstance(operator.law, DenseLaw) and not given:
+        error, before = operator.law.quadrature_error, allowed
+        allowed = SHARE * tolerance * (1 - problem.discount) / (problem.discount * float(np.ptp(solved.value)))
+        if error <= allowed or error > before:  # rounding stands in the way, or the evaluations were used up
+            break
+        rewards, ended = operator.rewards, operator.ended
+        del operator  # the old rows go before the new ones come
+        operator = BellmanOperator(problem, rewards, ended, DenseLaw(problem, allowed, max_evaluations))
+        solved = operator.solve(choose, tolerance, max_sweeps, record, solved.value)
+    return operator, solved, record.history()
+
+
+def sentence(operator: BellmanOperator, solved: FixedPoint, sweeps: int, tolerance: float) -> str:
+    """What came out, and what stood in the way where it is less than was asked for."""
+    error = solved.bounds.error
+    if solved.reason == "reached":
+        return f"certified to {error:.2g} after {sweeps} sweeps"
+    if solved.reason == "sweeps":
+        return f"{sweeps} sweeps were not enough for {tolerance:g}, the bound reached is {error:.2g}; raise max_sweeps"
+    if isinstance(operator.law, DenseLaw) and operator.law.quadrature_error > ROUNDING:
+        return (
+            f"the quadrature's error of {operator.law.quadrature_error:.2g} (total variation) stands in the way of "
+            f"{tolerance:g}, the bound reached is {error:.2g}; raise max_evaluations or tolerance"
+        )
+    return f"float64 cannot certify {tolerance:g}, the bound reached is {error:.2g}; raise tolerance"
+
+
+def evaluate_policy(
+    problem: Problem,
+    policy: Any,
+    tolerance: float = 1e-6,
+    max_sweeps: int = MAX_SWEEPS,
+    max_bytes: int | None = None,
+    max_evaluations: int | None = None,
+    operator: BellmanOperator | None = None,
+) -> Evaluation:
+    """V^π within ±tolerance; a policy is an action per state `[S]` (int) or probabilities `[S, A]`.
+
+    `operator` (from `make_operator`) saves building it again where many policies are evaluated.
+    """
+    choose = _chooser(problem, np.asarray(policy))
+    operator, solved, history = settle(problem, choose, tolerance, max_sweeps, max_bytes, max_evaluations, operator)
+    value = solved.image + (solved.bounds.low + solved.bounds.high) / 2
+    if operator.ended is not None:
+        value[operator.ended] = 0
+    result = sentence(operator, solved, len(history), tolerance)
+    return Evaluation(value, solved.bounds.error, solved.reason == "reached", result)
+
+
+def _chooser(problem: Problem, policy: np.ndarray) -> Chooser:
+    """[S, A] -> [S]: the entry of the policy's action, or the average under its probabilities."""
+    num_states, num_actions = problem.num_states, problem.num_actions
+    if policy.shape == (num_states,) and policy.dtype.kind in "iu":
+        bad = (policy < 0) | (policy >= num_actions)
+        if np.any(bad):
+            s = int(np.argmax(bad))
+            raise ValueError(f"policy takes action {policy[s]} in state {s}; actions are 0 to {num_actions - 1}.")
+        return lambda q: np.take_along_axis(q, policy[:, None].astype(np.int64), axis=1)[:, 0]
+    if policy.shape == (num_states, num_actions) and policy.dtype.kind in "iuf":
+        total = policy.sum(axis=1, dtype=np.float64)
+        bad = ~(np.all(policy >= 0, axis=1) & (np.abs(total - 1) <= 1e-6))
+        if np.any(bad):
+            s = int(np.argmax(bad))
+            raise ValueError(
+                f"policy has the probabilities {policy[s].tolist()} in state {s}; they must be at least 0 and sum to 1."
+            )
+        probabilities = policy / total[:, None]
+        return lambda q: np.einsum("sa,sa->s", probabilities, q)
+    raise ValueError(
+        f"policy must be an action index per state, shape ({num_states},) and integer, or probabilities of shape "
+        f"({num_states}, {num_actions}); got shape {policy.shape} and dtype {policy.dtype}."
+    )
+
+
+def require_positive(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not value > 0:
+        raise ValueError(f"{name} must be a number above 0, got {value!r}.")

@@ -1,0 +1,155 @@
+"""The law of a product kernel as one small table per axis.
+
+P(s' | s, a) = Π_i P_i(s'_i | mean_i(s, a), std_i(s, a)). The mean of a next position depends on position and velocity
+only, so its table needs no other index: which ones it needs is read off the table of means itself (is it constant along
+an axis?). `contraction.py` then sums V against the tables.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from hamq.exact.contraction import Contraction, Factor
+from hamq.exact.plan import Plan, make_plan
+from hamq.problem import cells
+from hamq.problem.kernel import GaussianKernel
+from hamq.problem.normal import axis_log_masses
+from hamq.problem.problem import Problem
+from hamq.problem.tables import _require_finite, _tabulate, std_table
+
+EPSILON = float(np.finfo(np.float64).eps)
+SAME = 16 * EPSILON
+"""Entries that differ by less, relative to the largest one, are equal: XLA may round one formula in two ways."""
+CHUNK_VALUES = 2**20
+NUM_TABLES = 5
+"""Tables [S, A] that a solver holds at once: rewards, two images, and the bounds at the end."""
+
+
+class FactoredLaw:
+    """E[V] of all pairs, `[S] -> [S, A]`; `error` bounds the total variation between its masses and the true ones."""
+
+    def __init__(self, problem: Problem, max_bytes: int | None = None):
+        grid, stds = problem.grid, std_table(problem)
+        moments = [_moments(problem, stds, axis) for axis in range(grid.dimension)]
+        del stds
+        self.depends_on = [moment.depends_on for moment in moments]
+        self.error = sum(moment.error for moment in moments)
+        sizes = (*grid.points, problem.num_actions, *grid.points)
+        plan = _plan(problem, sizes, self.depends_on, max_bytes)
+        factors = [Factor(_masses(problem, i, moment), moment.depends_on) for i, moment in enumerate(moments)]
+        self.contraction = Contraction(plan, sizes, factors)
+
+    @property
+    def num_summands(self) -> int:
+        return self.contraction.num_summands
+
+    def __call__(self, value: Float[np.ndarray, " S"]) -> Float[np.ndarray, "S A"]:
+        return self.contraction(value)
+
+
+def require_tables(problem: Problem, max_bytes: int | None) -> None:
+    """Refuses, with the numbers, problems whose tables do not fit."""
+    allowed = cells.available_bytes() if max_bytes is None else max_bytes
+    needed = 8 * NUM_TABLES * problem.num_states * problem.num_actions
+    if needed > allowed:
+        raise ValueError(
+            f"solving {problem.name} exactly needs {needed:.2e} bytes for {NUM_TABLES} tables of "
+            f"{problem.num_states:.2e} states × {problem.num_actions} actions, and {allowed:.2e} are allowed; "
+            "use fewer points or actions, or raise max_bytes."
+        )
+
+
+def _plan(problem: Problem, sizes, depends_on: list[tuple[int, ...]], max_bytes: int | None) -> Plan:
+    allowed = cells.available_bytes() if max_bytes is None else max_bytes
+    tables = 8 * NUM_TABLES * problem.num_states * problem.num_actions
+    plan = make_plan(sizes, depends_on, allowed - tables)
+    smallest = plan or make_plan(sizes, depends_on, 2**62)
+    assert smallest is not None  # everything fits into 4 exabytes
+    needed = tables + smallest.table_bytes + smallest.work_bytes
+    if plan is None or needed > allowed:
+        raise ValueError(
+            f"solving {problem.name} exactly needs {needed:.2e} bytes ({smallest.table_bytes:.2e} for the masses of "
+            f"its axes, {smallest.work_bytes:.2e} for the largest step of {smallest.multiply_adds:.2e} multiply-adds "
+            f"a sweep), and {allowed:.2e} are allowed; use fewer points or actions, raise max_bytes, or sample (HMC "
+            "needs no masses)."
+        )
+    return plan
+
+
+class Moments(NamedTuple):
+    """Mean and standard deviation of one axis on the indices they depend on; `error` is that of their masses."""
+
+    mean: Float[np.ndarray, "..."]
+    std: Float[np.ndarray, "..."]
+    depends_on: tuple[int, ...]
+    error: float
+
+
+def _moments(problem: Problem, stds: np.ndarray, axis: int) -> Moments:
+    kernel, shape = problem.kernel, (*problem.grid.points, problem.num_actions)
+    assert isinstance(kernel, GaussianKernel)
+    # One axis at a time: the table of all means is the largest thing that a solver would ever hold.
+    mean = _tabulate(problem, lambda state, action: kernel.mean(state, action)[axis])
+    _require_finite(problem, mean, "mean")
+    mean, mean_spread = _without_constants(mean.reshape(shape))
+    std = stds[..., axis]
+    std, std_spread = _without_constants(std.reshape(shape if std.ndim else [1] * len(shape)))
+    depends_on = tuple(i for i in range(len(shape)) if max(mean.shape[i], std.shape[i]) > 1)
+    error = _mass_error(problem, axis, mean, std, mean_spread, std_spread)
+    kept = [shape[i] for i in depends_on]
+    mean, std = np.broadcast_arrays(mean, std)
+    return Moments(mean.reshape(kept), std.reshape(kept), depends_on, error)
+
+
+def _without_constants(table: np.ndarray) -> tuple[np.ndarray, float]:
+    """The table with size 1 along each axis on which it is constant, and how far that moved an entry at most."""
+    same, moved = SAME * float(np.abs(table).max()), 0.0
+    for axis in range(table.ndim):
+        spread = float((table.max(axis=axis) - table.min(axis=axis)).max())
+        if spread <= same:
+            table, moved = table.take([0], axis=axis), moved + spread
+    return table, moved
+
+
+def _mass_error(problem: Problem, axis: int, mean, std, mean_spread: float, std_spread: float) -> float:
+    """Total-variation distance of the computed masses of one axis from the true ones, at most.
+
+    E[f] moves with the mean by Cov(f, x)/σ² ≤ span(f)·width/(4σ²), with σ by Cov(f, (x − μ)²)/σ³, and wrapped round a
+    circle by less than 1/σ. Rounding of z = (x − μ)/σ enters a log-mass as z², narrow cells cancel.
+    """
+    width, h = problem.grid.widths[axis], problem.grid.spacing[axis]
+    lower, upper = problem.grid.lower[axis], problem.grid.upper[axis]
+    sigma, far = float(std.min()), width
+    if not problem.grid.periodic[axis]:
+        far = max(upper - float(mean.min()), float(mean.max()) - lower)
+    z, coarseness = far / sigma, float(std.max()) / h
+    cancelled = {"cell": coarseness, "linear": coarseness**2 * (1 + z), "point": 0.0}[problem.law]
+    rounding = 8 * EPSILON * (problem.grid.points[axis] + z**2 + cancelled)
+    moved = mean_spread * (width / (4 * sigma**2) + 1 / sigma) + std_spread * (z**2 / (4 * sigma) + 1 / sigma)
+    return rounding + moved
+
+
+def _masses(problem: Problem, axis: int, moments: Moments) -> Float[np.ndarray, "..."]:
+    """P_i `[*depends_on, n]`, computed in chunks of one size, so that there is one compilation."""
+    n, count = problem.grid.points[axis], moments.mean.size
+    masses = np.empty((count, n))
+    size = min(count, max(1, CHUNK_VALUES // n))
+    with jax.enable_x64(True):
+        rows = jax.jit(jax.vmap(lambda mean, std: axis_log_masses(problem.grid, axis, problem.law, mean, std)))
+        for start in range(0, count, size):
+            start = min(start, count - size)  # the last chunk reaches back
+            chunk = slice(start, start + size)
+            masses[chunk] = rows(*(jnp.asarray(t.ravel()[chunk]) for t in moments[:2]))
+    np.exp(masses, out=masses)
+    if not np.all(np.isfinite(masses)):
+        worst = int(np.argmin(np.isfinite(masses).all(axis=1)))
+        raise ValueError(
+            f"{problem.name}: a normal with mean {moments.mean.ravel()[worst]:.3g} and standard deviation "
+            f"{moments.std.ravel()[worst]:.3g} has no mass that float64 can hold on axis {axis}, which runs from "
+            f"{problem.grid.lower[axis]:g} to {problem.grid.upper[axis]:g}; keep the mean nearer to the box."
+        )
+    masses /= masses.sum(axis=1, keepdims=True)
+    return masses.reshape(*moments.mean.shape, n)

@@ -1,0 +1,48 @@
+"""The optimal action values, between certified bounds.
+
+Value iteration V → max_a backup(V), accelerated and bounded as `fixed_point.py` says: with q = backup(V) and
+TV = max_a q, the bounds of V* carry over to Q* = r + γ P V*: from V* ≤ V + b₊/(1−γ) follows Q* ≤ q + γ b₊/(1−γ).
+"""
+
+from hamq.exact.bellman import MAX_SWEEPS, require_positive, sentence, settle
+from hamq.exact.solution import Solution
+from hamq.problem.checks import warn_unless_expected
+from hamq.problem.outside import outside_surprises
+from hamq.problem.problem import Problem
+
+
+def solve_exact(
+    problem: Problem,
+    tolerance: float = 1e-6,
+    max_sweeps: int = MAX_SWEEPS,
+    max_bytes: int | None = None,
+    max_evaluations: int | None = None,
+) -> Solution:
+    """Q* with ‖q − Q*‖∞ ≤ tolerance, certified: lower ≤ Q* ≤ upper, and q is the middle.
+
+    Where float64 or the quadrature of the masses cannot reach the tolerance, `converged` is False and `result` says
+    which of the two stood in the way; the bounds hold all the same. `max_bytes` (default: half of the memory) and
+    `max_evaluations` (of the density, for kernels that are no product over the axes) refuse what is too large.
+    """
+    require_positive("tolerance", tolerance)
+    warn_unless_expected(outside_surprises(problem), problem.expected, problem.name)
+    operator, solved, history = settle(
+        problem, lambda q: q.max(axis=1), tolerance, max_sweeps, max_bytes, max_evaluations
+    )
+    low, high, _ = solved.bounds
+    q = solved.table
+    q += (low + high) / 2
+    lower, upper = q - solved.bounds.error, q + solved.bounds.error
+    if operator.ended is not None:
+        for table in (q, lower, upper):
+            table[operator.ended] = 0
+    return Solution(
+        problem=problem,
+        q=q,
+        history=history,
+        result=sentence(operator, solved, len(history), tolerance),
+        converged=solved.reason == "reached",
+        lower=lower,
+        upper=upper,
+        error=solved.bounds.error,
+    )
