@@ -8,6 +8,7 @@ whose bracket neither underflows nor cancels however far a lies in the tail: a m
 masses. Normalised over the box, so the constant of the truncation is never needed.
 """
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import erf, erfc, logsumexp
@@ -33,8 +34,9 @@ def axis_log_masses(
         width = grid.widths[axis]
         std = jnp.minimum(std, MAX_WRAPPED_STD * width)
         mean = grid.lower[axis] + (mean - grid.lower[axis]) % width
-        images = [_unnormalised(grid, axis, law, mean + k * width, std) for k in range(-NUM_IMAGES, NUM_IMAGES + 1)]
-        log_masses = logsumexp(jnp.stack(images), axis=0)
+        shifts = width * jnp.arange(-NUM_IMAGES, NUM_IMAGES + 1, dtype=mean.dtype)  # unrolled: compiles 20 times longer
+        images = jax.vmap(lambda shift: _unnormalised(grid, axis, law, mean + shift, std))(shifts)
+        log_masses = logsumexp(images, axis=0)
     else:
         log_masses = _unnormalised(grid, axis, law, mean, std)
     return log_masses - logsumexp(log_masses)

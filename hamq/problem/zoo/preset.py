@@ -13,7 +13,7 @@ mean is not.
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 
@@ -26,7 +26,8 @@ Source = Literal["paper", "authors' code", "peer", "assumed"]
 Value = TypeVar("Value")
 
 
-class Sourced(NamedTuple, Generic[Value]):
+@dataclasses.dataclass(frozen=True)
+class Sourced(Generic[Value]):
     """A constant and where it comes from.
 
     `paper`: printed there. `authors' code`: their public script. `peer`: others' code or textbook for the
