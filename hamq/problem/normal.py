@@ -67,8 +67,8 @@ def _log_interval_mass(a: Array, b: Array, step: Array) -> Array:
 def _log_hat_masses(grid: Grid, axis: int, mean: Array, std: Array) -> Float[Array, " n"]:
     """log ∫ hat_k(x) φ((x − μ)/σ) dx/σ: each interval [a, b] between nodes gives its mass to its two ends.
 
-    Far end of the interval: ∫ (z − a)/(b − a) φ(z) dz = [φ(a) − φ(b) − a·(Φ(b) − Φ(a))]/(b − a) for a the end nearer to
-    the mean; near end: the rest.
+    Far end of the interval: ∫ (z − a)/(b − a) φ(z) dz for a the end nearer to the mean; near end: the rest. In the tail
+    both are multiples of φ(a), with k of `_mills`: [k(a) − φ(b)/φ(a)·(k(b) + (b − a)·m(b))]/(b − a). All without √(2π).
     """
     nodes, circle = grid.axis_nodes(axis), grid.periodic[axis]
     ends = np.append(nodes, nodes[0] + grid.widths[axis]) if circle else nodes
@@ -77,10 +77,16 @@ def _log_hat_masses(grid: Grid, axis: int, mean: Array, std: Array) -> Float[Arr
     a, b = z[:-1], z[1:]
     is_right = a + b > 0
     near = jnp.where(is_right, a, -b)
-    exponent = 0.5 * jnp.maximum(near, 0) ** 2
-    mass = jnp.exp(_log_interval_mass(a, b, step) + exponent)
-    fall = jnp.exp(exponent - 0.5 * near**2) * -jnp.expm1(-step * (near + step / 2))  # φ(near) − φ(far), times √(2π)
-    far_share = jnp.clip((fall / (2 * np.pi) ** 0.5 - near * mass) / step, 0, mass)
+    start = jnp.maximum(near, 0)
+    (m0, k0), (m1, k1) = _mills(start), _mills(start + step)
+    decay = jnp.exp(-step * (start + step / 2))  # φ(far)/φ(near)
+    tail, tail_far = m0 - decay * m1, (k0 - decay * (k1 + step * m1)) / step
+    middle = (np.pi / 2) ** 0.5 * (erf(b * _SQRT_HALF) - erf(a * _SQRT_HALF))
+    fall = jnp.exp(-0.5 * near**2) * -jnp.expm1(-step * (near + step / 2))
+    straddles = near < 0
+    mass = jnp.where(straddles, middle, tail)
+    far_share = jnp.clip(jnp.where(straddles, (fall - near * middle) / step, tail_far), 0, mass)
+    exponent = 0.5 * start**2
     near_log, far_log = jnp.log(mass - far_share) - exponent, jnp.log(far_share) - exponent
     left, right = jnp.where(is_right, near_log, far_log), jnp.where(is_right, far_log, near_log)
     if circle:
@@ -101,6 +107,19 @@ def _erfcx(x: Array) -> Array:
     for k in range(9, 0, -1):
         series = 1 + (2 * k - 1) * u * series
     return jnp.where(x < switch, jnp.exp(small**2) * erfc(small), series / (large * np.pi**0.5))
+
+
+def _mills(x: Array) -> tuple[Array, Array]:
+    """m = (1 − Φ(x))/φ(x) and k = 1 − x·m for x ≥ 0; far out k ≈ 1/x² is a series of its own, so that nothing cancels."""
+    switch = 14.0 if x.dtype == jnp.float64 else 8.0
+    small, large = jnp.minimum(x, switch), jnp.maximum(x, switch)
+    u = -1 / large**2
+    series = jnp.ones_like(x)
+    for i in range(9, 1, -1):
+        series = 1 + (2 * i - 1) * u * series
+    ratio = (np.pi / 2) ** 0.5 * jnp.exp(0.5 * small**2) * erfc(small * _SQRT_HALF)
+    is_near = x < switch
+    return jnp.where(is_near, ratio, (1 + u * series) / large), jnp.where(is_near, 1 - small * ratio, -u * series)
 
 
 def _array(values: np.ndarray, like: Array) -> Array:

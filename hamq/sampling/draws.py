@@ -1,0 +1,112 @@
+"""What a sampler is given, and what it returns, for ONE state-action pair. Callers batch.
+
+Draws carry log-weights, so that every sampler shares one update line: E[V] ≈ Σ_i exp(log_weights_i) · V(points_i).
+"""
+
+import abc
+from typing import NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Shaped
+
+from hamq.problem.kernel import AbstractDensity
+from hamq.problem.problem import Problem
+from hamq.types import Key
+
+
+class Draws(NamedTuple):
+    """Next states and their log-weights, which sum to one; the draw axis comes last."""
+
+    points: Float[Array, "d n"]
+    log_weights: Float[Array, " n"]
+
+
+class Info(NamedTuple):
+    """What only diagnostics need; each entry is one number per pair.
+
+    acceptance      mean acceptance probability of the trajectories (1 for samplers that reject nothing)
+    is_stuck        a chain never moved
+    outside         fraction of the draws outside the box (soft walls leak)
+    num_modes       modes found (1 where the density is known to have one)
+    num_crossings   accepted jumps between modes; 0 with several modes means that they were not crossed
+    num_nonfinite   trajectories that ended in a non-finite energy (they are rejected)
+    weight_share    effective sample size of the weights, as a fraction of the draws
+    has_failed      there is no valid draw: a start of no finite density, or tries that ran out
+    density_evaluations, gradient_evaluations   what the pair cost, mode search included
+    """
+
+    acceptance: Float[Array, "*batch"]
+    is_stuck: Shaped[Array, "*batch"]
+    outside: Float[Array, "*batch"]
+    num_modes: Int[Array, "*batch"]
+    num_crossings: Int[Array, "*batch"]
+    num_nonfinite: Int[Array, "*batch"]
+    weight_share: Float[Array, "*batch"]
+    has_failed: Shaped[Array, "*batch"]
+    density_evaluations: Int[Array, "*batch"]
+    gradient_evaluations: Int[Array, "*batch"]
+
+
+def make_info(
+    acceptance=1.0,
+    is_stuck=False,
+    outside=0.0,
+    num_modes=1,
+    num_crossings=0,
+    num_nonfinite=0,
+    weight_share=1.0,
+    has_failed=False,
+    density_evaluations=0,
+    gradient_evaluations=0,
+) -> Info:
+    """Info of a sampler that says only what it has to say."""
+    whole = (num_modes, num_crossings, num_nonfinite, density_evaluations, gradient_evaluations)
+    modes, crossings, nonfinite, densities, gradients = (jnp.asarray(v, jnp.int32) for v in whole)
+    real = (jnp.asarray(v, jnp.float32) for v in (acceptance, outside, weight_share))
+    acceptance, outside, weight_share = real
+    return Info(
+        acceptance,
+        jnp.asarray(is_stuck, bool),
+        outside,
+        modes,
+        crossings,
+        nonfinite,
+        weight_share,
+        jnp.asarray(has_failed, bool),
+        densities,
+        gradients,
+    )
+
+
+class Target(eqx.Module):
+    """The law that is sampled: the next state of one state and one action of a problem."""
+
+    problem: Problem
+    state: Float[Array, " d"]
+    action: Array
+
+    @property
+    def density(self) -> AbstractDensity:
+        return self.problem.density(self.state, self.action)
+
+
+class AbstractSampler(eqx.Module):
+    """Draws of the next state."""
+
+    @abc.abstractmethod
+    def prepare(self, problem: Problem, *, key: Key) -> "tuple[AbstractSampler, Info]":
+        """Refuses a problem that this sampler cannot do; settles what is the same for all pairs; Info: what that cost."""
+
+    @abc.abstractmethod
+    def draw(self, target: Target, *, key: Key) -> tuple[Draws, Info]:
+        """Next states of ONE pair. The same key for all actions of a state couples them."""
+
+
+def even_weights(num_samples: int) -> Float[Array, " n"]:
+    return jnp.full((num_samples,), -jnp.log(jnp.asarray(num_samples, jnp.float32)), jnp.float32)
+
+
+def require_count(name: str, value: int, least: int = 1) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")

@@ -1,0 +1,252 @@
+"""Hamiltonian Monte Carlo draws of the next state: the paper's sampler, and the one that works.
+
+A transition draws a momentum p ~ N(0, M), follows Hamilton's equations for `num_leapfrog` steps of size ε and accepts the
+end with probability min(1, exp(−ΔH)). The mass M is the curvature of the energy at its mode, so ε is in units of the
+target's standard deviation. Densities that may have several modes also make, after every trajectory, one jump proposed
+from the modes' Laplace mixture (`jumps.py`) and accepted by Metropolis; which mode's mass a trajectory uses is drawn anew
+each time, which leaves the target invariant because the choice does not look at the position.
+"""
+
+import math
+import warnings
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from hamq.problem.kernel import GaussianKernel, ProductDensity, UserDensity
+from hamq.problem.problem import Problem
+from hamq.sampling.draws import AbstractSampler, Draws, Info, Target, even_weights, make_info, require_count
+from hamq.sampling.jumps import JumpNoise, jump_noise, log_proposal, propose
+from hamq.sampling.leapfrog import apply, elementwise_leapfrog, leapfrog
+from hamq.sampling.modes import Modes, find_modes
+from hamq.sampling.pilot import adapted_step_size
+from hamq.sampling.walls import AbstractPotential, make_potential
+from hamq.types import HamqWarning, Key, Walls
+
+WALLS = ("logit", "reflect", "sigmoid")
+GAUSSIAN_STEP = 0.5
+"""In standard deviations; best measured with 5 steps on truncated Gaussians. Other densities adapt theirs."""
+
+
+class ChainState(NamedTuple):
+    """What the next transition needs: position, U and ∇U there."""
+
+    position: Float[Array, " d"]
+    energy: Float[Array, ""]
+    gradient: Float[Array, " d"]
+
+
+class ChainInfo(NamedTuple):
+    """What only diagnostics need of a transition."""
+
+    acceptance: Float[Array, ""]
+    has_moved: Bool[Array, ""]
+    is_nonfinite: Bool[Array, ""]
+    has_jumped: Bool[Array, ""]
+
+
+class ChainNoise(NamedTuple):
+    """All random numbers of one transition; actions of one state share them."""
+
+    momentum: Float[Array, "*n d"]
+    log_uniform: Float[Array, "*n"]
+    mass_choice: Float[Array, "*n"]
+    jump: JumpNoise | None
+    log_uniform_jump: Float[Array, "*n"]
+
+
+class HMC(AbstractSampler):
+    """`num_samples` draws per pair by Hamiltonian Monte Carlo.
+
+    `step_size` is in standard deviations of the target; None takes 0.5 for Gaussian kernels, whose curvature is known,
+    and adapts it on a few pairs for all others. `walls` keeps the chain in the box (`walls.py`); `sharpness` is the
+    paper's κ, used by `sigmoid` alone. Each of `num_chains` chains makes `num_warmup` draws that are thrown away and
+    num_samples/num_chains that are kept.
+    """
+
+    num_samples: int = eqx.field(static=True)
+    num_leapfrog: int = eqx.field(static=True, default=5)
+    step_size: Any = None
+    walls: Walls = eqx.field(static=True, default="logit")
+    sharpness: Any = 80.0
+    num_warmup: int = eqx.field(static=True, default=5)
+    num_chains: int = eqx.field(static=True, default=1)
+
+    def __check_init__(self):
+        require_count("HMC: num_samples", self.num_samples)
+        require_count("HMC: num_leapfrog", self.num_leapfrog)
+        require_count("HMC: num_warmup", self.num_warmup, least=0)
+        require_count("HMC: num_chains", self.num_chains)
+        if self.num_samples % self.num_chains:
+            raise ValueError(
+                f"HMC: num_samples = {self.num_samples} does not divide into num_chains = {self.num_chains} chains of "
+                "equal length; make it a multiple."
+            )
+        if self.walls not in WALLS:
+            raise ValueError(f"HMC: walls must be one of {', '.join(WALLS)}, got {self.walls!r}.")
+        _require_positive("HMC: step_size", self.step_size, "use None to have it adapted")
+        _require_positive("HMC: sharpness", self.sharpness, "the authors' script has 80")
+
+    def prepare(self, problem: Problem, *, key: Key) -> tuple["HMC", Info]:
+        if problem.law == "point":
+            raise ValueError(
+                "HMC draws from the continuous density and cannot follow the point masses of law='point'; "
+                "use law='cell' (the paper compares the two, which are different problems), Exhaustive or IID."
+            )
+        if self.walls == "sigmoid":
+            self._warn_of_stiff_walls(problem)
+        if self.step_size is not None:
+            return self, make_info()
+        if isinstance(problem.kernel, GaussianKernel):
+            return eqx.tree_at(_step_size, self, GAUSSIAN_STEP, is_leaf=_is_none), make_info()
+        step, densities, gradients = adapted_step_size(problem, self._trial, key=key)
+        info = make_info(density_evaluations=densities, gradient_evaluations=gradients)
+        return eqx.tree_at(_step_size, self, step, is_leaf=_is_none), info
+
+    def draw(self, target: Target, *, key: Key) -> tuple[Draws, Info]:
+        potential = self._potential(target)
+        modes = find_modes(potential, target.state)
+        num_transitions = self.num_warmup + self.num_samples // self.num_chains
+        chain_keys = jr.split(key, self.num_chains)
+        runs = jax.vmap(lambda chain_key: self._chain(potential, modes, num_transitions, key=chain_key))(chain_keys)
+        points, infos, starts = runs
+        kept = points[:, self.num_warmup :].reshape(self.num_samples, -1)
+        trajectories = self.num_chains * num_transitions
+        jumps = trajectories if _may_jump(potential) else 0
+        info = make_info(
+            acceptance=jnp.mean(infos.acceptance[:, self.num_warmup :]),
+            is_stuck=jnp.any(~jnp.any(infos.has_moved | infos.has_jumped, axis=1)),
+            outside=1 - jnp.mean(jax.vmap(potential.grid.contains)(kept), dtype=kept.dtype),
+            num_modes=modes.count,
+            num_crossings=jnp.sum(infos.has_jumped, dtype=jnp.int32),
+            num_nonfinite=jnp.sum(infos.is_nonfinite, dtype=jnp.int32),
+            has_failed=~(jnp.all(jnp.isfinite(starts)) & jnp.all(jnp.isfinite(kept))),
+            density_evaluations=modes.density_evaluations + trajectories + self.num_chains + jumps,
+            gradient_evaluations=modes.gradient_evaluations + trajectories * self.num_leapfrog + self.num_chains + jumps,
+        )
+        return Draws(kept.T, even_weights(self.num_samples)), info
+
+    def _chain(self, potential: AbstractPotential, modes: Modes, num: int, *, key: Key):
+        start_key, noise_key = jr.split(key)
+        mode = _pick(modes, jr.uniform(start_key))
+        position = modes.positions[mode]
+        start = ChainState(position, potential.energy(position), potential.gradient(position))
+        noise = _chain_noise(num, position.shape[0], _may_jump(potential), key=noise_key)
+
+        def body(state, noise):
+            state, info = self.transition(potential, modes, state, noise)
+            return state, (potential.grid.wrap(potential.place(state.position)), info)
+
+        _, (points, infos) = jax.lax.scan(body, start, noise)
+        return points, infos, start.energy
+
+    def transition(
+        self, potential: AbstractPotential, modes: Modes, state: ChainState, noise: ChainNoise
+    ) -> tuple[ChainState, ChainInfo]:
+        """One trajectory, accepted or not, and where the density may have several modes one jump."""
+        state, info = self._trajectory(potential, modes, state, noise)
+        if not _may_jump(potential):
+            return state, info
+        state, has_jumped = _jump(potential, modes, state, noise)
+        return state, info._replace(has_jumped=has_jumped)
+
+    def _trajectory(self, potential, modes, state, noise) -> tuple[ChainState, ChainInfo]:
+        k = _pick(modes, noise.mass_choice)
+        step = jnp.asarray(self.step_size, state.position.dtype)
+        factor, inverse = modes.factors[k], modes.inverse_factors[k]
+        kick = step**2 * (factor**2 if factor.ndim == 1 else factor @ factor.T)
+        is_elementwise = isinstance(potential.density, ProductDensity)
+        y, w, g = (elementwise_leapfrog if is_elementwise else leapfrog)(
+            potential,
+            state.position,
+            step * apply(factor, noise.momentum),
+            state.gradient,
+            kick,
+            self.num_leapfrog,
+        )
+        energy = potential.energy(y)
+        momentum = apply(inverse, w) / step
+        gain = state.energy - energy + 0.5 * (jnp.sum(noise.momentum**2) - jnp.sum(momentum**2))
+        is_accepted = noise.log_uniform < gain  # False for NaN
+        new = _choose(is_accepted, ChainState(y, energy, g), state)
+        probability = jnp.where(jnp.isnan(gain), 0, jnp.exp(jnp.minimum(gain, 0)))
+        return new, ChainInfo(probability, is_accepted, ~jnp.isfinite(gain), jnp.zeros((), bool))
+
+    def _potential(self, target: Target) -> AbstractPotential:
+        return make_potential(self.walls, target.density, target.problem.grid, self.sharpness)
+
+    def _trial(self, target: Target, step_size: Array, num: int, *, key: Key) -> tuple[Array, int, int]:
+        """Mean acceptance of a short chain with this step, and what it cost."""
+        sampler = HMC(num, self.num_leapfrog, step_size, self.walls, self.sharpness, self.num_warmup)
+        _, info = sampler.draw(target, key=key)
+        return info.acceptance, info.density_evaluations, info.gradient_evaluations
+
+    def _warn_of_stiff_walls(self, problem: Problem) -> None:
+        kernel, step = problem.kernel, self.step_size
+        if not isinstance(kernel, GaussianKernel) or callable(kernel.covariance) or not isinstance(step, (int, float)):
+            return
+        covariance = np.asarray(kernel.covariance)
+        widest = float(np.sqrt(covariance if covariance.ndim == 1 else np.diag(covariance)).max())
+        if step * self.sharpness * widest > 2:
+            warnings.warn(
+                f"HMC: step_size·sharpness·σ = {step * self.sharpness * widest:.3g} is above 2, where sigmoid walls throw "
+                f"trajectories off; use step_size below {2 / (self.sharpness * widest):.3g}, sharpness below "
+                f"{2 / (step * widest):.3g}, or walls='logit'.",
+                HamqWarning,
+                stacklevel=2,
+            )
+
+
+def _jump(potential, modes, state: ChainState, noise: ChainNoise) -> tuple[ChainState, Bool[Array, ""]]:
+    """Independence Metropolis: accept with probability min(1, p(y')q(y)/(p(y)q(y')))."""
+    y = propose(potential, modes, noise.jump)
+    energy = potential.energy(y)
+    log_ratio = state.energy - energy + log_proposal(potential, modes, state.position) - log_proposal(potential, modes, y)
+    is_accepted = noise.log_uniform_jump < log_ratio
+    return _choose(is_accepted, ChainState(y, energy, potential.gradient(y)), state), is_accepted
+
+
+def _chain_noise(num: int, d: int, may_jump: bool, *, key: Key) -> ChainNoise:
+    momentum_key, accept_key, mass_key, jump_key, jump_accept_key = jr.split(key, 5)
+    return ChainNoise(
+        jr.normal(momentum_key, (num, d)),
+        jnp.log(jr.uniform(accept_key, (num,))),
+        jr.uniform(mass_key, (num,)) if may_jump else jnp.zeros((num,)),
+        jump_noise(num, d, key=jump_key) if may_jump else None,
+        jnp.log(jr.uniform(jump_accept_key, (num,))) if may_jump else jnp.zeros((num,)),
+    )
+
+
+def _may_jump(potential: AbstractPotential) -> bool:
+    """Gaussian densities have one mode in any box; nothing is known of others."""
+    return isinstance(potential.density, UserDensity)
+
+
+def _pick(modes: Modes, uniform: Float[Array, ""]) -> Array | int:
+    if len(modes.log_weights) == 1:
+        return 0
+    return jnp.searchsorted(jnp.cumsum(jnp.exp(modes.log_weights)), uniform).clip(0, len(modes.log_weights) - 1)
+
+
+def _choose(condition: Bool[Array, ""], new: ChainState, old: ChainState) -> ChainState:
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)
+
+
+def _step_size(sampler: HMC):
+    return sampler.step_size
+
+
+def _is_none(value) -> bool:
+    return value is None
+
+
+def _require_positive(name: str, value, remedy: str) -> None:
+    if value is None or isinstance(value, jax.Array):
+        return
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.floating)) or not (math.isfinite(value) and value > 0):
+        raise ValueError(f"{name} must be a positive number, got {value!r}; {remedy}.")

@@ -1,0 +1,118 @@
+"""Independent draws: the baseline that every chain is compared with, where it can be had.
+
+product    truncated normals by inverse distribution function, axis by axis (periodic axes: normals, wrapped)
+masses     inverse distribution function over the row of masses, for kernels whose masses fit
+rejection  correlated normals drawn until they fall into the box, with a cap on the tries
+"""
+
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+from jax.scipy.special import ndtri
+from jaxtyping import Array
+
+from hamq.problem import cells
+from hamq.problem.kernel import CorrelatedDensity, GaussianKernel, ProductDensity
+from hamq.problem.problem import Problem
+from hamq.sampling.draws import AbstractSampler, Draws, Info, Target, even_weights, make_info, require_count
+from hamq.sampling.exhaustive import MAX_EVALUATIONS_PER_PAIR, masses_cost
+from hamq.sampling.truncated_normal import truncated_normal
+from hamq.types import Key
+
+MAX_TRIES = 1000
+
+
+class IID(AbstractSampler):
+    """`num_samples` independent draws per pair; coupled actions share their uniforms."""
+
+    num_samples: int = eqx.field(static=True)
+    method: Literal["product", "masses", "rejection"] | None = eqx.field(static=True, default=None)
+    num_nodes: int | None = eqx.field(static=True, default=None)
+
+    def __check_init__(self):
+        require_count("IID: num_samples", self.num_samples)
+        if self.method not in (None, "product", "masses", "rejection"):
+            raise ValueError(f"IID: method must be product, masses, rejection or None (the best one), got {self.method!r}.")
+
+    def prepare(self, problem: Problem, *, key: Key) -> tuple["IID", Info]:
+        del key
+        method = self.method or _best_method(problem)
+        if method == "product" and (not problem.is_product or problem.law == "point"):
+            raise ValueError(f"IID: method='product' needs a diagonal covariance and a continuous law; {problem.name} has not.")
+        if method == "rejection" and (not isinstance(problem.kernel, GaussianKernel) or problem.law == "point"):
+            raise ValueError(f"IID: method='rejection' draws from normals, and {problem.name} is none; use HMC.")
+        nodes = cells.settled_nodes(problem) if method == "masses" else None
+        return IID(self.num_samples, method, nodes), make_info()
+
+    def draw(self, target: Target, *, key: Key) -> tuple[Draws, Info]:
+        density, grid = target.density, target.problem.grid
+        if self.method == "rejection":
+            return _rejected(density, target, self.num_samples, key=key)
+        if self.method == "masses" or not isinstance(density, ProductDensity):
+            return self._from_masses(target, key=key)
+        u = _uniforms((grid.dimension, self.num_samples), key=key)
+        lower, upper = jnp.asarray(grid.lower, u.dtype), jnp.asarray(grid.upper, u.dtype)
+        rows = []
+        for i, circle in enumerate(grid.periodic):
+            mean, std = density.mean[i], density.std[i]
+            rows.append(mean + std * ndtri(u[i]) if circle else truncated_normal(u[i], mean, std, lower[i], upper[i]))
+        points = jax.vmap(grid.wrap, in_axes=1, out_axes=1)(jnp.stack(rows))
+        return Draws(points, even_weights(self.num_samples)), make_info(has_failed=~jnp.all(jnp.isfinite(points)))
+
+    def _from_masses(self, target: Target, *, key: Key) -> tuple[Draws, Info]:
+        problem = target.problem
+        log_masses = cells.log_masses(problem, target.state, target.action, self.num_nodes or cells.FIRST_NODES)
+        cumulative = jnp.cumsum(jnp.exp(log_masses))
+        u = _uniforms((self.num_samples,), key=key)
+        index = jnp.searchsorted(cumulative, u * cumulative[-1], side="left").clip(0, problem.num_states - 1)
+        points = jnp.asarray(problem.grid.states().T, log_masses.dtype)[:, index]
+        info = make_info(
+            density_evaluations=masses_cost(problem, self.num_nodes),
+            has_failed=~jnp.any(jnp.isfinite(log_masses)) | jnp.any(jnp.isnan(log_masses)),
+        )
+        return Draws(points, even_weights(self.num_samples)), info
+
+
+def _best_method(problem: Problem) -> Literal["product", "masses", "rejection"]:
+    if problem.is_product and problem.law != "point":
+        return "product"
+    cost = masses_cost(problem, cells.FIRST_NODES)
+    if problem.num_states <= 10**6 and cost <= MAX_EVALUATIONS_PER_PAIR:
+        return "masses"
+    if isinstance(problem.kernel, GaussianKernel) and problem.law != "point":
+        return "rejection"
+    raise ValueError(
+        f"IID cannot draw independently from {problem.name}: its masses need {cost:.2e} density evaluations for every pair, "
+        "and its density is not Gaussian; use HMC, which needs neither."
+    )
+
+
+def _rejected(density: CorrelatedDensity, target: Target, num_samples: int, *, key: Key) -> tuple[Draws, Info]:
+    """Each draw tries until it falls into the box; has_failed when one of them ran out of tries."""
+    grid, d = target.problem.grid, target.problem.grid.dimension
+
+    def missing(carry):
+        tries, _, is_inside = carry
+        return (tries < MAX_TRIES) & ~jnp.all(is_inside)
+
+    def again(carry):
+        tries, points, is_inside = carry
+        normal = jr.normal(jr.fold_in(key, tries), (num_samples, d))
+        new = density.mean[None, :] + (
+            normal * density.std[None, :] if isinstance(density, ProductDensity) else normal @ density.cholesky.T
+        )
+        points = jnp.where(is_inside[:, None], points, new)
+        return tries + 1, points, is_inside | jax.vmap(grid.contains)(new)
+
+    empty: tuple[Array, Array, Array] = (jnp.zeros((), jnp.int32), jnp.zeros((num_samples, d)), jnp.zeros(num_samples, bool))
+    _, points, is_inside = jax.lax.while_loop(missing, again, empty)
+    points = jax.vmap(grid.wrap)(points).T
+    return Draws(points, even_weights(num_samples)), make_info(has_failed=~jnp.all(is_inside))
+
+
+def _uniforms(shape: tuple[int, ...], *, key: Key) -> Array:
+    """Uniform in the open interval: 0 and 1 have no quantile."""
+    return jr.uniform(key, shape, minval=1e-7, maxval=1 - 1e-7)

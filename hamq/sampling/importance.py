@@ -1,0 +1,50 @@
+"""Self-normalised importance sampling: in low dimension the honest winner, in high dimension nothing but weights."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.scipy.special import logsumexp
+
+from hamq.problem.problem import Problem
+from hamq.sampling.draws import AbstractSampler, Draws, Info, Target, make_info, require_count
+from hamq.sampling.jumps import jump_noise, log_proposal, propose
+from hamq.sampling.modes import find_modes
+from hamq.sampling.walls import make_potential
+from hamq.types import Key
+
+
+class Importance(AbstractSampler):
+    """`num_samples` weighted draws from the Laplace mixture at the modes, widened by 1.3, plus 10 % spread evenly."""
+
+    num_samples: int = eqx.field(static=True)
+
+    def __check_init__(self):
+        require_count("Importance: num_samples", self.num_samples)
+
+    def prepare(self, problem: Problem, *, key: Key) -> tuple["Importance", Info]:
+        del key
+        if problem.law == "point":
+            raise ValueError(
+                "Importance weighs draws of the continuous density and cannot follow the point masses of law='point'; "
+                "use law='cell', Exhaustive or IID."
+            )
+        return self, make_info()
+
+    def draw(self, target: Target, *, key: Key) -> tuple[Draws, Info]:
+        potential = make_potential("logit", target.density, target.problem.grid, 1.0)
+        modes = find_modes(potential, target.state)
+        noise = jump_noise(self.num_samples, target.problem.grid.dimension, key=key)
+        y = jax.vmap(lambda one: propose(potential, modes, one))(noise)
+        logs = jax.vmap(lambda y: -potential.energy(y) - log_proposal(potential, modes, y))(y)
+        logs = jnp.where(jnp.isnan(logs), -jnp.inf, logs)
+        log_weights = logs - logsumexp(logs)
+        points = jax.vmap(lambda y: potential.grid.wrap(potential.place(y)))(y).T
+        share = jnp.exp(-logsumexp(2 * log_weights)) / self.num_samples
+        info = make_info(
+            weight_share=share,
+            num_modes=modes.count,
+            has_failed=~jnp.any(jnp.isfinite(logs)),
+            density_evaluations=modes.density_evaluations + self.num_samples,
+            gradient_evaluations=modes.gradient_evaluations,
+        )
+        return Draws(points, log_weights), info

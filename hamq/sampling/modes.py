@@ -1,0 +1,218 @@
+"""Where the energy of one pair has its minima, and how wide they are: starts, mass and jumps of a chain.
+
+Gaussian densities have one mode in every kind of box: ½(s'−μ)ᵀΣ⁻¹(s'−μ) plus the walls is convex. It is found by
+Newton steps from a start that solves the nearest wall exactly. Other densities are searched: low-discrepancy points are
+evaluated, those that no near neighbour beats (and the current state) are descended from by BFGS, and what ends in the
+same place is one mode. A mode k carries the Laplace approximation N(y_k, C_k = L_k·L_kᵀ) with C_k the inverse Hessian of
+U, and the weight exp(−U(y_k))·|L_k|.
+"""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+from scipy.spatial.distance import cdist
+from scipy.stats import qmc
+
+from hamq.problem.kernel import CorrelatedDensity, ProductDensity
+from hamq.sampling.leapfrog import apply
+from hamq.sampling.walls import AbstractPotential, LogitPotential, ReflectPotential
+
+NUM_PROBES = 128
+NUM_STARTS = 8
+NUM_DESCENT = 20
+NUM_NEWTON = 4
+NUM_CORRELATED_NEWTON = 8
+
+
+class Modes(NamedTuple):
+    """Laplace approximations at K modes in chain coordinates; duplicates have weight −inf."""
+
+    positions: Float[Array, "K d"]
+    log_weights: Float[Array, " K"]
+    factors: Float[Array, "K *square"]
+    inverse_factors: Float[Array, "K *square"]
+    count: Int[Array, ""]
+    density_evaluations: int
+    gradient_evaluations: int
+
+
+def find_modes(potential: AbstractPotential, state: Float[Array, " d"]) -> Modes:
+    """The modes of one pair; `state` (where the pair comes from) is one of the starts of a search."""
+    if isinstance(potential.density, ProductDensity):
+        return _product_mode(potential, potential.density)
+    if isinstance(potential.density, CorrelatedDensity):
+        return _correlated_mode(potential, potential.density)
+    return _search(potential, state)
+
+
+def _product_mode(potential: AbstractPotential, density: ProductDensity) -> Modes:
+    if not isinstance(potential, LogitPotential):
+        return _single(potential.lift(density.mean), density.std, 1 / density.std, 0)
+    lower, width = potential.lower, potential.upper - potential.lower
+    m, v = (density.mean - lower) / width, (density.std / width) ** 2
+    t = _wall_start(m, v)
+    for _ in range(NUM_NEWTON):
+        slope = (t - m) / v - 1 / t + 1 / (1 - t)
+        bend = 1 / v + 1 / t**2 + 1 / (1 - t) ** 2
+        t = t - slope / (bend + jnp.abs(slope) * jnp.sqrt(bend))
+    curvature = (t * (1 - t)) ** 2 / v + (1 - 2 * t) ** 2 + 2 * t * (1 - t)
+    y = jnp.where(potential.circle, density.mean, jnp.log(t) - jnp.log1p(-t))
+    std = jnp.where(potential.circle, density.std, 1 / jnp.sqrt(curvature))
+    return _single(y, std, 1 / std, NUM_NEWTON)
+
+
+def _wall_start(m: Array, v: Array) -> Array:
+    """Zero of the slope with the nearer wall alone: t² − m·t − v = 0, in units of the box."""
+    distance = jnp.where(m < 0.5, m, 1 - m)
+    root = jnp.sqrt(distance**2 + 4 * v)
+    # The two forms of the root of a quadratic: each cancels where the other does not.
+    near = jnp.where(distance > 0, (distance + root) / 2, 2 * v / (root - jnp.minimum(distance, 0)))
+    near = jnp.clip(near, 1e-6, 0.5)
+    return jnp.where(m < 0.5, near, 1 - near)
+
+
+def _correlated_mode(potential: AbstractPotential, density: CorrelatedDensity) -> Modes:
+    precision, circle = density.precision, potential.circle
+    if not isinstance(potential, LogitPotential):
+        start = potential.lift(density.mean)
+        if isinstance(potential, ReflectPotential):
+            std = 1 / jnp.sqrt(jnp.diagonal(precision))
+            return _single(start, std, 1 / std, 0)
+        inverse = jax.scipy.linalg.solve_triangular(density.cholesky, jnp.eye(len(start), dtype=start.dtype), lower=True)
+        return _single(start, density.cholesky, inverse, 0)
+    lower, width = potential.lower, potential.upper - potential.lower
+    variance = jnp.sum(density.cholesky**2, axis=1)
+    m = (density.mean - lower) / width
+    scaled = precision * width[:, None] * width[None, :]
+    t = jnp.where(circle, m, _wall_start(m, variance / width**2))
+    for _ in range(NUM_CORRELATED_NEWTON):
+        slope = scaled @ (t - m) + jnp.where(circle, 0, 1 / (1 - t) - 1 / t)
+        bend = scaled + jnp.diag(jnp.where(circle, 0, 1 / t**2 + 1 / (1 - t) ** 2))
+        step = jnp.linalg.solve(bend, slope)
+        # Damped by the Newton decrement: the barrier is self-concordant, so the step stays inside the box.
+        t = t - step / (1 + jnp.sqrt(jnp.maximum(slope @ step, 0)))
+    slope = jnp.where(circle, 1, t * (1 - t))
+    hessian = scaled * slope[:, None] * slope[None, :]
+    hessian = hessian + jnp.diag(jnp.where(circle, 0, (1 - 2 * t) ** 2 + 2 * t * (1 - t)))
+    hessian = hessian / jnp.where(circle, width, 1)[:, None] / jnp.where(circle, width, 1)[None, :]
+    y = jnp.where(circle, lower + width * t, jnp.log(t) - jnp.log1p(-t))
+    inverse = jnp.linalg.cholesky(hessian).T
+    factor = jax.scipy.linalg.solve_triangular(inverse, jnp.eye(len(y), dtype=y.dtype), lower=False)
+    return _single(y, factor, inverse, NUM_CORRELATED_NEWTON)
+
+
+def _single(y: Array, factor: Array, inverse: Array, gradients: int) -> Modes:
+    zero = jnp.zeros((1,), y.dtype)
+    return Modes(y[None], zero, factor[None], inverse[None], jnp.asarray(1, jnp.int32), 0, gradients)
+
+
+def _search(potential: AbstractPotential, state: Float[Array, " d"]) -> Modes:
+    d = potential.grid.dimension
+    probes, neighbours = _probes(potential.grid.lower, potential.grid.upper)
+    points = jnp.asarray(probes, state.dtype)
+    lifted = jax.vmap(potential.lift)(points)
+    energies = jnp.nan_to_num(jax.vmap(potential.energy)(lifted), nan=jnp.inf)
+    is_lowest = energies <= jnp.min(energies[neighbours], axis=1)
+    order = jnp.argsort(jnp.where(is_lowest, energies, energies + 1e6))[: NUM_STARTS - 1]
+    starts = jnp.concatenate([potential.lift(state)[None], lifted[order]])
+    ends, end_energies = jax.vmap(lambda y: _descend(potential, y))(starts)
+    ends = jax.vmap(lambda y: wrapped(potential, y))(ends)
+    hessians = jax.vmap(jax.jacfwd(potential.gradient))(ends)
+    factors, inverses = jax.vmap(lambda h: _square_roots(potential, h))(hessians)
+    log_weights = -end_energies + jnp.linalg.slogdet(factors)[1]
+    log_weights = jnp.where(_is_duplicate(potential, ends, end_energies, inverses), -jnp.inf, log_weights)
+    log_weights = log_weights - jax.nn.logsumexp(log_weights)
+    count = jnp.sum(log_weights > np.log(1e-6), dtype=jnp.int32)
+    densities = NUM_PROBES + NUM_STARTS * (NUM_DESCENT + 1)
+    gradients = NUM_STARTS * (NUM_DESCENT + 1 + d)
+    return Modes(ends, log_weights, factors, inverses, count, densities, gradients)
+
+
+@functools.cache
+def _probes(lower: tuple[float, ...], upper: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Low-discrepancy points of the box, and the 2d + 2 nearest neighbours of each (itself included)."""
+    d = len(lower)
+    cube = qmc.Sobol(d, scramble=True, rng=np.random.default_rng(0)).random(NUM_PROBES)
+    neighbours = np.argsort(cdist(cube, cube), axis=1)[:, : 2 * d + 2]
+    return np.asarray(lower) + (np.asarray(upper) - np.asarray(lower)) * cube, neighbours
+
+
+def _descend(potential: AbstractPotential, start: Float[Array, " d"]) -> tuple[Float[Array, " d"], Float[Array, ""]]:
+    """BFGS with one evaluation of U and ∇U per iteration: a step that does not descend is cut to a quarter."""
+    identity = jnp.eye(len(start), dtype=start.dtype)
+    reach = jnp.asarray(_reach(potential), start.dtype)
+    energy, gradient = potential.energy(start), potential.gradient(start)
+
+    def iterate(_, carry):
+        y, energy, gradient, inverse, share = carry
+        step = -(inverse @ gradient)
+        step = share * step / jnp.maximum(1, jnp.max(jnp.abs(step) / reach))
+        new_energy, new_gradient = potential.energy(y + step), potential.gradient(y + step)
+        has_descended = (new_energy <= energy) & jnp.all(jnp.isfinite(new_gradient))
+        change = new_gradient - gradient
+        product = step @ change
+        is_convex = has_descended & (product > 1e-12)
+        safe = jnp.where(is_convex, product, 1)
+        left = identity - jnp.outer(step, change) / safe
+        update = left @ inverse @ left.T + jnp.outer(step, step) / safe
+        return (
+            jnp.where(has_descended, y + step, y),
+            jnp.where(has_descended, new_energy, energy),
+            jnp.where(has_descended, new_gradient, gradient),
+            jnp.where(is_convex, update, inverse),
+            jnp.where(has_descended, jnp.minimum(1, 2 * share), share / 4),
+        )
+
+    scale = 1 / jnp.maximum(1, jnp.linalg.norm(gradient))
+    carry = (start, energy, gradient, identity * scale, jnp.ones((), start.dtype))
+    y, energy, *_ = jax.lax.fori_loop(0, NUM_DESCENT, iterate, carry)
+    return y, jnp.where(jnp.isfinite(energy), energy, jnp.inf)
+
+
+def _reach(potential: AbstractPotential) -> np.ndarray:
+    """The longest sensible step and the widest sensible standard deviation on each axis of y."""
+    widths = np.asarray(potential.grid.widths)
+    # On a circle no wider than this, so that a Laplace approximation does not meet itself on the other side.
+    return np.where(potential.circle, widths / 8, 2.0 if isinstance(potential, LogitPotential) else widths / 4)
+
+
+def _square_roots(potential: AbstractPotential, hessian: Float[Array, "d d"]) -> tuple[Array, Array]:
+    """L and L⁻¹ with L·Lᵀ the inverse Hessian, its eigenvalues made positive and no wider than the box."""
+    reach = jnp.asarray(_reach(potential), hessian.dtype)
+    hessian = jnp.where(jnp.isfinite(hessian), hessian, 0)
+    if isinstance(potential, ReflectPotential):
+        hessian = jnp.diag(jnp.diagonal(hessian))
+    scaled = hessian * reach[:, None] * reach[None, :]
+    values, vectors = jnp.linalg.eigh((scaled + scaled.T) / 2)
+    values = jnp.maximum(jnp.abs(values), 0.5)
+    factor = reach[:, None] * vectors / jnp.sqrt(values)[None, :]
+    inverse = (vectors * jnp.sqrt(values)[None, :]).T / reach[None, :]
+    return factor, inverse
+
+
+def wrapped(potential: AbstractPotential, y: Float[Array, " d"]) -> Float[Array, " d"]:
+    return jnp.where(potential.wraps, potential.grid.wrap(y), y) if potential.wraps.any() else y
+
+
+def difference(potential: AbstractPotential, a: Float[Array, " d"], b: Float[Array, " d"]) -> Float[Array, " d"]:
+    """a − b, the short way round on circles."""
+    width = potential.upper - potential.lower
+    return jnp.where(potential.wraps, (a - b + width / 2) % width - width / 2, a - b)
+
+
+def _is_duplicate(potential: AbstractPotential, ends: Array, energies: Array, inverses: Array) -> Array:
+    """True for an end that lies within one standard deviation of a lower one (or of an equal one before it)."""
+    k = len(energies)
+
+    def is_near(i, j):
+        return jnp.sum(apply(inverses[j], difference(potential, ends[i], ends[j])) ** 2) < 1
+
+    index = jnp.arange(k)
+    near = jax.vmap(lambda i: jax.vmap(lambda j: is_near(i, j))(index))(index)
+    is_before = index[None, :] < index[:, None]
+    is_lower = (energies[None, :] < energies[:, None]) | ((energies[None, :] == energies[:, None]) & is_before)
+    return jnp.any(near & is_lower, axis=1) | ~jnp.isfinite(energies)

@@ -1,0 +1,165 @@
+"""The box as seen by a chain: three ways to keep a Hamiltonian trajectory inside.
+
+A chain moves in coordinates y ∈ ℝᵈ under the potential energy U(y), up to a constant, with next state s' = place(y).
+Periodic axes have no walls: y is the coordinate itself, unwrapped, and draws are wrapped when they are written out.
+
+logit    s' = lower + range·σ(y); U(y) = −log p(s') − Σ log(σ(y)(1 − σ(y))), the Jacobian. A hard box, smooth for the
+         chain, at the price of one logistic per step. The default.
+reflect  U(s') = −log p(s'); trajectories bounce off the faces. Exact for a diagonal mass only.
+sigmoid  the paper's smooth cut-off, eq. (6): U(s') = −log p(s') + Σ softplus(κ(s' − upper)) + softplus(κ(lower − s')).
+         The paper's displayed U carries the opposite sign on both softplus terms, which puts the mass OUTSIDE the box;
+         −log of its eq. (6) gives the sign used here. Soft walls leak: draws outside the box are counted.
+"""
+
+import abc
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, ScalarLike
+
+from hamq.problem.grid import Grid
+from hamq.problem.kernel import AbstractDensity, UserDensity
+from hamq.types import Walls
+
+
+class AbstractPotential(eqx.Module):
+    """U(y) and its gradient for one pair, and the way between y and the next state.
+
+    `gradient` and `fold` use arrays alone, one number per axis each: for product densities they are elementwise, and
+    `leapfrog.py` makes use of that.
+    """
+
+    density: AbstractDensity
+    lower: Float[Array, " d"]
+    upper: Float[Array, " d"]
+    is_circle: Bool[Array, " d"] | None
+    grid: Grid
+
+    @abc.abstractmethod
+    def place(self, y: Float[Array, " d"]) -> Float[Array, " d"]:
+        """y ↦ s', periodic coordinates not wrapped."""
+
+    @abc.abstractmethod
+    def lift(self, point: Float[Array, " d"]) -> Float[Array, " d"]:
+        """s' ↦ y for a point of the box; points on a wall are moved inside."""
+
+    @abc.abstractmethod
+    def energy(self, y: Float[Array, " d"]) -> Float[Array, ""]: ...
+
+    @abc.abstractmethod
+    def gradient(self, y: Float[Array, " d"]) -> Float[Array, " d"]: ...
+
+    @abc.abstractmethod
+    def fold(self, y: Float[Array, " d"], w: Float[Array, " d"]) -> tuple[Float[Array, " d"], Float[Array, " d"]]:
+        """Puts a position that left the box back, with its displacement turned."""
+
+    @abc.abstractmethod
+    def log_volume(self, y: Float[Array, " d"]) -> Float[Array, ""]:
+        """log |∂s'/∂y|: what turns a density over the box into one over y."""
+
+    @property
+    def circle(self) -> np.ndarray:
+        return np.asarray(self.grid.periodic)
+
+    @property
+    def wraps(self) -> np.ndarray:
+        """Axes on which y and y + width are the same point: circles, unless the density is lifted to the line."""
+        return self.circle & isinstance(self.density, UserDensity)
+
+    def where_circle(self, on_circle: Array | float, elsewhere: Array) -> Array:
+        return elsewhere if self.is_circle is None else jnp.where(self.is_circle, on_circle, elsewhere)
+
+
+class LogitPotential(AbstractPotential):
+    def place(self, y):
+        return self.where_circle(y, self.lower + (self.upper - self.lower) * jax.nn.sigmoid(y))
+
+    def lift(self, point):
+        share = jnp.clip((point - self.lower) / (self.upper - self.lower), 1e-4, 1 - 1e-4)
+        return self.where_circle(point, jnp.log(share) - jnp.log1p(-share))
+
+    def energy(self, y):
+        return -self.density.log(self.place(y)) - self.log_volume(y)
+
+    def gradient(self, y):
+        width, share = self.upper - self.lower, jax.nn.sigmoid(y)
+        force = self.density.gradient(self.where_circle(y, self.lower + width * share))
+        return self.where_circle(-force, 2 * share - 1 - width * share * (1 - share) * force)
+
+    def fold(self, y, w):
+        return y, w
+
+    def log_volume(self, y):
+        # log(σ(y)(1 − σ(y))), with the constant range left out: it is the same everywhere.
+        away = jnp.abs(y)
+        return jnp.sum(self.where_circle(0.0, -away - 2 * jnp.log1p(jnp.exp(-away))))
+
+
+class ReflectPotential(AbstractPotential):
+    def place(self, y):
+        return y
+
+    def lift(self, point):
+        return _inside(self, point)
+
+    def energy(self, y):
+        return -self.density.log(y)
+
+    def gradient(self, y):
+        return -self.density.gradient(y)
+
+    def fold(self, y, w):
+        width = self.upper - self.lower
+        turns = ((y - self.lower) / width) % 2  # in units of the box, there and back again
+        is_back = turns > 1
+        inside = self.lower + width * jnp.where(is_back, 2 - turns, turns)
+        return self.where_circle(y, inside), self.where_circle(w, jnp.where(is_back, -w, w))
+
+    def log_volume(self, y):
+        return jnp.zeros((), y.dtype)
+
+
+class SigmoidPotential(AbstractPotential):
+    sharpness: Float[Array, " d"]
+
+    def place(self, y):
+        return y
+
+    def lift(self, point):
+        return _inside(self, point)
+
+    def energy(self, y):
+        above, below = self.sharpness * (y - self.upper), self.sharpness * (self.lower - y)
+        walls = jax.nn.softplus(above) + jax.nn.softplus(below)
+        return -self.density.log(y) + jnp.sum(self.where_circle(0.0, walls))
+
+    def gradient(self, y):
+        # σ(above) − σ(below) with one division; ±40 is where σ is 0 or 1 in float32 and exp(80) is still a number.
+        above = jnp.exp(-jnp.clip(self.sharpness * (y - self.upper), -40, 40))
+        below = jnp.exp(-jnp.clip(self.sharpness * (self.lower - y), -40, 40))
+        push = (below - above) / ((1 + above) * (1 + below))
+        return self.where_circle(0.0, self.sharpness * push) - self.density.gradient(y)
+
+    def fold(self, y, w):
+        return y, w
+
+    def log_volume(self, y):
+        return jnp.zeros((), y.dtype)
+
+
+def _inside(potential: AbstractPotential, point: Array) -> Array:
+    margin = 1e-3 * (potential.upper - potential.lower)
+    return potential.where_circle(point, jnp.clip(point, potential.lower + margin, potential.upper - margin))
+
+
+def make_potential(walls: Walls, density: AbstractDensity, grid: Grid, sharpness: ScalarLike) -> AbstractPotential:
+    dtype = jnp.result_type(float)
+    lower, upper = jnp.asarray(grid.lower, dtype), jnp.asarray(grid.upper, dtype)
+    box = (density, lower, upper, jnp.asarray(grid.periodic) if any(grid.periodic) else None, grid)
+    if walls == "logit":
+        return LogitPotential(*box)
+    if walls == "reflect":
+        return ReflectPotential(*box)
+    return SigmoidPotential(*box, jnp.broadcast_to(jnp.asarray(sharpness, dtype), lower.shape))
