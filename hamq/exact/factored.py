@@ -5,20 +5,23 @@ only, so its table needs no other index: which ones it needs is read off the tab
 an axis?). `contraction.py` then sums V against the tables.
 """
 
+import functools
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
 from hamq.exact.contraction import Contraction, Factor
 from hamq.exact.plan import Plan, make_plan
 from hamq.problem import cells
+from hamq.problem.grid import Grid
 from hamq.problem.kernel import GaussianKernel
 from hamq.problem.normal import axis_log_masses
 from hamq.problem.problem import Problem
 from hamq.problem.tables import _require_finite, _tabulate, std_table
+from hamq.types import Law
 
 EPSILON = float(np.finfo(np.float64).eps)
 SAME = 16 * EPSILON
@@ -127,8 +130,8 @@ def _mass_error(problem: Problem, axis: int, mean, std, mean_spread: float, std_
         far = max(upper - float(mean.min()), float(mean.max()) - lower)
     z, coarseness = far / sigma, float(std.max()) / h
     cancelled = {"cell": coarseness, "linear": coarseness**2 * (1 + z), "point": 0.0}[problem.law]
-    rounding = 8 * EPSILON * (problem.grid.points[axis] + z**2 + cancelled)
-    moved = mean_spread * (width / (4 * sigma**2) + 1 / sigma) + std_spread * (z**2 / (4 * sigma) + 1 / sigma)
+    rounding = 8 * EPSILON * (problem.grid.points[axis] + z * z + cancelled)
+    moved = mean_spread * (width / (4 * sigma**2) + 1 / sigma) + std_spread * (z * z / (4 * sigma) + 1 / sigma)
     return rounding + moved
 
 
@@ -138,11 +141,11 @@ def _masses(problem: Problem, axis: int, moments: Moments) -> Float[np.ndarray, 
     masses = np.empty((count, n))
     size = min(count, max(1, CHUNK_VALUES // n))
     with jax.enable_x64(True):
-        rows = jax.jit(jax.vmap(lambda mean, std: axis_log_masses(problem.grid, axis, problem.law, mean, std)))
         for start in range(0, count, size):
             start = min(start, count - size)  # the last chunk reaches back
             chunk = slice(start, start + size)
-            masses[chunk] = rows(*(jnp.asarray(t.ravel()[chunk]) for t in moments[:2]))
+            mean, std = (jnp.asarray(table.ravel()[chunk]) for table in moments[:2])
+            masses[chunk] = _log_masses(problem.grid, axis, problem.law, mean, std)
     np.exp(masses, out=masses)
     if not np.all(np.isfinite(masses)):
         worst = int(np.argmin(np.isfinite(masses).all(axis=1)))
@@ -153,3 +156,8 @@ def _masses(problem: Problem, axis: int, moments: Moments) -> Float[np.ndarray, 
         )
     masses /= masses.sum(axis=1, keepdims=True)
     return masses.reshape(*moments.mean.shape, n)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _log_masses(grid: Grid, axis: int, law: Law, mean: Array, std: Array) -> Array:
+    return jax.vmap(lambda mean, std: axis_log_masses(grid, axis, law, mean, std))(mean, std)

@@ -13,9 +13,10 @@ else, so with terminal states b₊ is cut at ≥ 0, b₋ at ≤ 0, and the bound
 The computed image is within ε of TV (rounding, quadrature). Then b± ± ε bound f, and the images themselves may be off
 by ε: both bounds move outwards by ε + γε/(1−γ) = ε/(1−γ).
 
-Iterates come from Anderson's extrapolation of the last ten sweeps; where that does not shrink the distance of the
-bounds by γ, as a plain sweep surely would, the plain sweep is taken instead. So no run needs more than twice the sweeps
-of value iteration, and most need a tenth.
+Iterates come from Anderson's extrapolation of the last ten sweeps. It may lose ground for a while, so it is judged by
+windows of 20 sweeps: where the distance of the bounds did not shrink by γ²⁰, as 20 plain sweeps surely would, plain
+sweeps from the best iterate follow, 10 at first and twice as many each time. So at most a few windows are ever lost
+against the rate γ that plain sweeps guarantee.
 """
 
 import time
@@ -29,6 +30,12 @@ from hamq.exact.solution import History
 
 DEPTH = 10
 """Sweeps that Anderson's extrapolation remembers."""
+WINDOW = 20
+"""Sweeps after which the extrapolation is judged."""
+FIRST_REST = 10
+"""Plain sweeps after its first failure."""
+LOST = 1e4
+"""Growth of the distance of the bounds that is not waited for."""
 CUTOFF = 1e-12
 """Eigenvalues of the (scaled) Gram matrix below it are noise of its own rounding."""
 NEAR = 0.1
@@ -55,13 +62,20 @@ class Record:
     def __init__(self):
         self.began, self.rows = time.perf_counter(), []
 
-    def add(self, residual: float, error: float, is_plain: bool) -> None:
-        self.rows.append((residual, error, int(is_plain), time.perf_counter() - self.began))
+    def add(self, residual: float, error: float, best_error: float, is_resting: bool) -> None:
+        self.rows.append((residual, error, best_error, int(is_resting), time.perf_counter() - self.began))
 
     def history(self) -> History:
-        residual, error, plain, seconds = (np.asarray(column) for column in zip(*self.rows, strict=True))
-        sweep = np.arange(1, len(self.rows) + 1)
-        return History(sweep=sweep, residual=residual, error=error, plain=plain, seconds=seconds)
+        """Columns: sweep, residual ‖TV − V‖∞, error (of the bounds), best_error so far, resting (0 or 1), seconds."""
+        residual, error, best_error, resting, seconds = (np.asarray(column) for column in zip(*self.rows, strict=True))
+        return History(
+            sweep=np.arange(1, len(self.rows) + 1),
+            residual=residual,
+            error=error,
+            best_error=best_error,
+            resting=resting,
+            seconds=seconds,
+        )
 
 
 class FixedPoint(NamedTuple):
@@ -96,21 +110,22 @@ def iterate(
     record: Record,
 ) -> FixedPoint:
     """Sweeps until the bounds are within ±tolerance; `apply` gives (TV, the table it was read from)."""
-    anderson = Anderson(len(start), drop_constants=not has_terminal_states)
-    value, is_plain, best = start, True, None
+    anderson = Anderson(len(start), discount, drop_constants=not has_terminal_states)
+    value, best, is_resting = start, None, False
     for _ in range(max_sweeps):
         image, table = apply(value)
         bounds = macqueen(value, image, discount, slack(value), has_terminal_states)
-        record.add(float(np.abs(image - value).max()), bounds.error, is_plain)
-        if best is not None and not is_plain and _width(bounds) > discount * _width(best.bounds):
-            anderson.forget()
-            value, is_plain = best.image, True
-            continue
-        best = FixedPoint(value, image, table, bounds, _reason(bounds, tolerance))
-        if best.reason == "reached" or (best.reason == "slack" and _width(bounds) <= NEAR * bounds.slack):
-            return best
-        value, is_plain = anderson.extrapolate(value, image)
-    assert best is not None  # the first sweep is always kept
+        if best is None or _width(bounds) < _width(best.bounds):
+            best = FixedPoint(value, image, table, bounds, _reason(bounds, tolerance))
+        record.add(float(np.abs(image - value).max()), bounds.error, best.bounds.error, is_resting)
+        if best.reason == "reached" or (best.reason == "slack" and _width(best.bounds) <= NEAR * best.bounds.slack):
+            break
+        if anderson.has_failed(_width(bounds), _width(best.bounds)):
+            anderson.rest()
+            value, image = best.value, best.image
+        is_resting = anderson.is_resting
+        value = anderson.extrapolate(value, image)
+    assert best is not None
     return best
 
 
@@ -127,34 +142,59 @@ def _width(bounds: Bounds) -> float:
 
 
 class Anderson:
-    """Extrapolation of V → TV (Anderson 1965): the combination of past images whose residual is smallest.
+    """Extrapolation of V → TV (Anderson 1965), while it pays: the mixture of past images with the smallest residual.
 
     Constants are dropped from the residuals where the bounds do not see them either.
     """
 
-    def __init__(self, size: int, drop_constants: bool):
-        self.changes, self.images = np.zeros((DEPTH, size)), np.zeros((DEPTH, size))
-        self.drop_constants = drop_constants
-        self.forget()
-
-    def forget(self) -> None:
+    def __init__(self, size: int, discount: float, drop_constants: bool):
+        self.discount, self.drop_constants = discount, drop_constants
+        self.depth = min(DEPTH, max(1, size // 2))
+        self.changes, self.images = np.zeros((self.depth, size)), np.zeros((self.depth, size))
         self.count, self.last = 0, None
+        self.num_plain, self.next_rest = 0, FIRST_REST
+        self.num_sweeps, self.goal = 0, None
 
-    def extrapolate(self, value: np.ndarray, image: np.ndarray) -> tuple[np.ndarray, bool]:
-        """(the next iterate, whether it is the plain sweep)."""
+    @property
+    def is_resting(self) -> bool:
+        return self.num_plain > 0
+
+    def has_failed(self, width: float, best_width: float) -> bool:
+        """Whether this sweep ends a window that did not reach its goal, or has lost all the ground there was."""
+        self.num_sweeps += 1
+        if self.is_resting or self.goal is None:
+            self.num_sweeps, self.goal = 0, self.discount**WINDOW * best_width
+            return False
+        if not width <= LOST * best_width:  # NaN too
+            return True
+        if self.num_sweeps < WINDOW:
+            return False
+        is_short = best_width > self.goal
+        self.num_sweeps, self.goal = 0, self.discount**WINDOW * best_width
+        return is_short
+
+    def rest(self) -> None:
+        """Plain sweeps for a while, twice as long each time; what was remembered is forgotten."""
+        self.count, self.last = 0, None
+        self.num_plain, self.next_rest = self.next_rest, 2 * self.next_rest
+
+    def extrapolate(self, value: np.ndarray, image: np.ndarray) -> np.ndarray:
+        """The next iterate."""
+        if self.is_resting:
+            self.num_plain -= 1
+            return image
         change = image - value
         if self.drop_constants:
             change -= change.mean()
-        if self.last is None:
-            self.last = (change, image)
-            return image, True
-        slot = self.count % DEPTH
-        np.subtract(change, self.last[0], out=self.changes[slot])
-        np.subtract(image, self.last[1], out=self.images[slot])
-        self.count, self.last = self.count + 1, (change, image)
-        used = min(self.count, DEPTH)
-        weights = _least_squares(self.changes[:used], change)
-        return image - weights @ self.images[:used], False
+        last, self.last = self.last, (change, image)
+        if last is None:
+            return image
+        slot = self.count % self.depth
+        np.subtract(change, last[0], out=self.changes[slot])
+        np.subtract(image, last[1], out=self.images[slot])
+        self.count += 1
+        used = min(self.count, self.depth)
+        return image - _least_squares(self.changes[:used], change) @ self.images[:used]
 
 
 def _least_squares(rows: np.ndarray, target: np.ndarray) -> np.ndarray:

@@ -29,7 +29,7 @@ class History:
             raise AttributeError(f"History has the columns {', '.join(columns)}, not {name!r}.")
         return columns[name]
 
-    def __getitem__(self, key: str | int) -> np.ndarray | dict[str, float]:
+    def __getitem__(self, key: str | int) -> np.ndarray | dict[str, float | int]:
         """A column by its name, or one row by its number."""
         if isinstance(key, str):
             return getattr(self, key)
