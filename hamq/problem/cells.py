@@ -284,12 +284,16 @@ def _batched_rows(problem: Problem, states: Array, num_nodes: int, batch: int) -
     actions = action_values(problem)
     num_states, num_actions = len(states), len(actions)
     quadrature = None if problem.is_product else _quadrature(problem, num_nodes)  # once, not in every turn of the loop
-    logs = jax.lax.map(
-        lambda pair: _log_row(problem, states[pair // num_actions], actions[pair % num_actions], quadrature),
-        jnp.arange(num_states * num_actions),
-        batch_size=min(batch, num_states * num_actions) if batch > 1 else None,
-    )
-    return logs.reshape(num_states, num_actions, -1)
+
+    def row(pair):
+        return _log_row(problem, states[pair // num_actions], actions[pair % num_actions], quadrature)
+
+    count = num_states * num_actions
+    turns = math.ceil(count / batch)
+    # Turns of one size: a remainder would be compiled a second time. What fills the last turn up is cut off.
+    pairs = np.resize(np.arange(count), (turns, math.ceil(count / turns)))
+    logs = jax.lax.map(jax.vmap(row) if batch > 1 else lambda pair: row(pair[0]), jnp.asarray(pairs))
+    return logs.reshape(-1, problem.num_states)[:count].reshape(num_states, num_actions, -1)
 
 
 def settled_nodes(problem: Problem, tolerance: float = 1e-4, num_probes: int = 8) -> int:

@@ -12,9 +12,17 @@ from hamq.problem.kernel import GaussianKernel, UnnormalizedKernel
 from hamq.problem.problem import Problem
 
 
-@functools.cache
+def ends(state):
+    return state[0] > 2.5
+
+
 def swing(law="cell", periodic=False, discount=0.9, terminal=None, covariance=(0.3, 0.5), name="swing") -> Problem:
     """A pendulum with 7 × 5 states and 3 actions."""
+    return _swing(law, periodic, discount, terminal, covariance, name)
+
+
+@functools.cache
+def _swing(law, periodic, discount, terminal, covariance, name) -> Problem:
 
     def mean(state, action):
         return jnp.stack([state[0] + 0.4 * state[1], state[1] + 0.4 * (jnp.sin(state[0]) + action)])
@@ -32,7 +40,7 @@ def swing(law="cell", periodic=False, discount=0.9, terminal=None, covariance=(0
 
 
 @functools.cache
-def maze(law="cell", periodic=(False, True, False)) -> Problem:
+def maze(law="cell") -> Problem:
     """Three axes with different dependencies: axis 0 on (0, 1), axis 1 on (1, 2, action), axis 2 on 2; std 0 on 2."""
 
     def mean(state, action):
@@ -44,7 +52,7 @@ def maze(law="cell", periodic=(False, True, False)) -> Problem:
         return jnp.stack([0.2 + 0.1 * state[2] ** 2, jnp.full_like(state[0], 0.3), jnp.full_like(state[0], 0.4)])
 
     return Problem(
-        grid=Grid([-1.0, -2.0, 0.0], [1.0, 2.0, 3.0], [4, 5, 3], periodic),
+        grid=Grid([-1.0, -2.0, 0.0], [1.0, 2.0, 3.0], [4, 5, 3], [False, True, False]),
         actions=np.asarray([[-1.0, 0.2], [0.5, 0.0], [1.0, -0.3], [0.0, 0.0]]),
         kernel=GaussianKernel(mean, variances),
         reward=lambda state, action: state[0] * state[1] - 0.1 * jnp.sum(action**2),
@@ -55,7 +63,7 @@ def maze(law="cell", periodic=(False, True, False)) -> Problem:
 
 
 @functools.cache
-def spiky(width=0.3, discount=0.9, law="cell") -> Problem:
+def spiky(width=0.3) -> Problem:
     """One axis, a narrow density with a ripple: a rule with few nodes is visibly wrong."""
 
     def logdensity(next_state, state, action):
@@ -67,9 +75,8 @@ def spiky(width=0.3, discount=0.9, law="cell") -> Problem:
         actions=np.asarray([-0.5, 0.3]),
         kernel=UnnormalizedKernel(logdensity),
         reward=lambda state, action: state[0] ** 2 - action,
-        discount=discount,
+        discount=0.9,
         name="spiky",
-        law=law,
     )
 
 

@@ -7,14 +7,12 @@ from hypothesis import strategies as st
 from hamq.exact import bellman
 from hamq.exact.bellman import evaluate_policy, make_operator
 from hamq.problem import cells
-from tests.exact.posed import maze, model, spiky, swing
-
-TERMINAL = dict(terminal=lambda state: state[0] > 2.5, name="ends")
+from tests.exact.posed import ends, maze, model, spiky, swing
 
 
 @pytest.fixture(scope="module", params=["product", "dense", "terminal"])
 def operator(request):
-    problem = {"product": maze(), "dense": spiky(), "terminal": swing(**TERMINAL)}[request.param]
+    problem = {"product": maze(), "dense": spiky(), "terminal": swing(terminal=ends)}[request.param]
     return make_operator(problem)
 
 
@@ -48,9 +46,9 @@ def test_slack_grows_with_the_error_of_the_law_times_the_variation_of_the_value(
     assert operator.slack(value + 1e3) < operator.slack(value) + 1e-9
 
 
-@pytest.mark.parametrize("name", ["maze", "terminal", "linear"])
+@pytest.mark.parametrize("name", ["maze", "terminal", "circle"])
 def test_value_of_a_policy_equals_the_linear_solve(name):
-    pose = {"maze": maze, "terminal": lambda: swing(**TERMINAL), "linear": lambda: swing("linear", periodic=True)}
+    pose = {"maze": maze, "terminal": lambda: swing(terminal=ends), "circle": lambda: swing(periodic=True)}
     problem = pose[name]()
     rng = np.random.default_rng(1)
     exact = model(problem)
@@ -83,7 +81,7 @@ def test_many_policies_on_one_operator(monkeypatch):
 
 
 def test_terminal_states_have_value_zero_under_any_policy():
-    problem = swing(**TERMINAL)
+    problem = swing(terminal=ends)
     operator = make_operator(problem)
     assert operator.ended.any() and not operator.ended.all()
     found = operator.evaluate(np.full((35, 3), 1 / 3))

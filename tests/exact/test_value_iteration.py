@@ -1,3 +1,5 @@
+import functools
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -11,12 +13,7 @@ from hamq.problem.kernel import GaussianKernel
 from hamq.problem.problem import Problem
 from hamq.problem.tables import terminal_table
 from hamq.types import HamqWarning
-from tests.exact.posed import maze, model, spiky, swing
-
-
-def ends(state):
-    return state[0] > 2.5
-
+from tests.exact.posed import ends, maze, model, spiky, swing
 
 PROBLEMS = {
     "swing": swing,
@@ -43,6 +40,7 @@ def test_q_is_that_of_quantecon(name):
     np.testing.assert_array_equal(ours.policy, theirs.sigma)
 
 
+@functools.cache
 def forgetful(discount: float) -> Problem:
     """The next state does not depend on the pair: Q* = r + γ/(1−γ) Σ_s w(s) max_a r(s, a), w the masses."""
     return Problem(
