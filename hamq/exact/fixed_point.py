@@ -7,8 +7,9 @@ T is monotone, and T(V + c) = TV + γc for a constant c. With f = TV − V, b₋
 Proof of the right side: TV ≤ V + b₊; apply T again and again: TᵏV ≤ TV + (γ + … + γᵏ⁻¹) b₊; k → ∞.
 
 Terminal states have V = TV = 0 and do not pass a constant on: with N the other states, T(V + c·1_N) ≤ TV + γc·1_N holds
-for c ≥ 0 only, because a pair moves into N with probability at most 1; ≥ holds for c ≤ 0 only. The proof needs nothing
-else, so with terminal states b₊ is cut at ≥ 0, b₋ at ≤ 0, and the bounds hold on N.
+for c ≥ 0 only, because a pair moves into N with probability at most 1; ≥ holds for c ≤ 0 only. The proof needs no more
+than b₊ ≥ 0 ≥ b₋, which is so because f = 0 in the terminal states: they must be among those over which max and min are
+taken. The bounds then hold on N.
 
 The computed image is within ε of TV (rounding, quadrature). Then b± ± ε bound f, and the images themselves may be off
 by ε: both bounds move outwards by ε + γε/(1−γ) = ε/(1−γ).
@@ -88,12 +89,10 @@ class FixedPoint(NamedTuple):
     reason: Reason
 
 
-def macqueen(value: np.ndarray, image: np.ndarray, discount: float, slack: float, has_terminal_states: bool) -> Bounds:
+def macqueen(value: np.ndarray, image: np.ndarray, discount: float, slack: float) -> Bounds:
     """The bounds above; `slack` bounds the distance of `image` from the exact one."""
     change = image - value
     smallest, largest = float(change.min()) - slack, float(change.max()) + slack
-    if has_terminal_states:
-        smallest, largest = min(smallest, 0.0), max(largest, 0.0)
     factor = discount / (1 - discount)
     return Bounds(factor * smallest - slack, factor * largest + slack, slack / (1 - discount))
 
@@ -114,7 +113,7 @@ def iterate(
     value, best, is_resting = start, None, False
     for _ in range(max_sweeps):
         image, table = apply(value)
-        bounds = macqueen(value, image, discount, slack(value), has_terminal_states)
+        bounds = macqueen(value, image, discount, slack(value))
         if best is None or _width(bounds) < _width(best.bounds):
             best = FixedPoint(value, image, table, bounds, _reason(bounds, tolerance))
         record.add(float(np.abs(image - value).max()), bounds.error, best.bounds.error, is_resting)
