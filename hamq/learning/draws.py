@@ -5,6 +5,8 @@ its own index: the bits do not depend on how the states are batched. All actions
 that the noise of their backups cancels in the differences that decide the policy; `coupled=False` folds the action in.
 """
 
+import concurrent.futures
+import os
 import warnings
 from typing import NamedTuple
 
@@ -21,7 +23,8 @@ from hamq.types import HamqWarning, Key, as_key
 
 TILE = 16
 """States that are drawn side by side; small enough for the cache, and never a function of the batch."""
-MAX_TILES_PER_CALL = 64
+TILES_PER_CALL = 8
+"""Tiles in one compiled call; calls run side by side, one per core."""
 
 
 class PairDraws(NamedTuple):
@@ -67,11 +70,7 @@ def draw_each(
     problem.grid.require_enumerable("Drawing for every state")
     indices = np.arange(problem.num_states) if states is None else np.asarray(states)
     sampler, preparation = sampler.prepare(problem, key=prepare_key)
-    parts = [
-        _draw_tiles(problem, sampler, tile_states, tile_indices, draw_key, coupled)
-        for tile_states, tile_indices in _tiles(problem, indices)
-    ]
-    draws, info = jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[: len(indices)], *parts)
+    draws, info = _draw_calls(problem, sampler, indices, draw_key, coupled)
     _stop_at_failure(problem, indices, info)
     _warn(problem, info)
     num_draws = draws.locations.shape[-1]
@@ -87,14 +86,24 @@ def _total(counts: Array) -> int:
     return int(np.asarray(counts).sum(dtype=np.int64))
 
 
-def _tiles(problem: Problem, indices: np.ndarray):
-    """(states, indices) of one call after the other, padded by repeating the last state."""
-    num_tiles = -(-len(indices) // TILE)
-    per_call = min(num_tiles, MAX_TILES_PER_CALL)
-    padded = np.pad(indices, (0, -len(indices) % (TILE * per_call)), mode="edge")
-    for block in padded.reshape(-1, per_call, TILE):
-        states = problem.grid.states_at(block.ravel()).reshape(per_call, TILE, -1)
-        yield jnp.asarray(states, jnp.float32), jnp.asarray(block, jnp.int32)
+def _draw_calls(
+    problem: Problem, sampler: AbstractSampler, indices: np.ndarray, key: Key, coupled: bool
+) -> tuple[PairDraws, Info]:
+    """One call compiles, then the others run in threads: XLA gives the small arrays of a tile one core only."""
+    padded = np.pad(indices, (0, -len(indices) % (TILE * TILES_PER_CALL)), mode="edge")
+    blocks = padded.reshape(-1, TILES_PER_CALL, TILE)
+
+    def call(block):
+        states = problem.grid.states_at(block.ravel()).reshape(*block.shape, -1)
+        parts = _draw_tiles(
+            problem, sampler, jnp.asarray(states, jnp.float32), jnp.asarray(block, jnp.int32), key, coupled
+        )
+        return jax.block_until_ready(parts)
+
+    first = call(blocks[0])
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
+        others = list(threads.map(call, blocks[1:]))
+    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[: len(indices)], first, *others)
 
 
 @eqx.filter_jit

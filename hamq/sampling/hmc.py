@@ -24,7 +24,7 @@ from hamq.sampling.draws import AbstractSampler, Draws, Info, Target, even_weigh
 from hamq.sampling.jumps import JumpNoise, jump_noise, log_proposal, propose
 from hamq.sampling.leapfrog import apply, elementwise_leapfrog, leapfrog
 from hamq.sampling.modes import Modes, find_modes
-from hamq.sampling.pilot import adapted_step_size
+from hamq.sampling.pilot import NUM_DRAWS, adapted_step_size
 from hamq.sampling.walls import AbstractPotential, make_potential
 from hamq.types import HamqWarning, Key, Walls
 
@@ -104,7 +104,8 @@ class HMC(AbstractSampler):
             return self, make_info()
         if isinstance(problem.kernel, GaussianKernel):
             return eqx.tree_at(_step_size, self, GAUSSIAN_STEP, is_leaf=_is_none), make_info()
-        step, densities, gradients = adapted_step_size(problem, self._trial, key=key)
+        trial = HMC(NUM_DRAWS, self.num_leapfrog, GAUSSIAN_STEP, self.walls, self.sharpness, self.num_warmup)
+        step, densities, gradients = adapted_step_size(problem, trial, key=key)
         info = make_info(density_evaluations=densities, gradient_evaluations=gradients)
         return eqx.tree_at(_step_size, self, step, is_leaf=_is_none), info
 
@@ -179,12 +180,6 @@ class HMC(AbstractSampler):
 
     def _potential(self, target: Target) -> AbstractPotential:
         return make_potential(self.walls, target.density, target.problem.grid, self.sharpness)
-
-    def _trial(self, target: Target, step_size: Array, num: int, *, key: Key) -> tuple[Array, int, int]:
-        """Mean acceptance of a short chain with this step, and what it cost."""
-        sampler = HMC(num, self.num_leapfrog, step_size, self.walls, self.sharpness, self.num_warmup)
-        _, info = sampler.draw(target, key=key)
-        return info.acceptance, info.density_evaluations, info.gradient_evaluations
 
     def _warn_of_stiff_walls(self, problem: Problem) -> None:
         kernel, step = problem.kernel, self.step_size

@@ -52,12 +52,12 @@ def log_proposal(potential: AbstractPotential, modes: Modes, y: Float[Array, " d
     shifts = jnp.asarray(_shifts(potential), y.dtype)
     d = y.shape[0]
 
-    def log_component(position, log_weight, inverse):
+    def log_component(position, inverse, log_height):
         offset = difference(potential, y, position)
         squares = jax.vmap(lambda shift: jnp.sum(apply(inverse, offset + shift) ** 2))(shifts)
-        return log_weight - 0.5 * squares / WIDENING**2 + _log_volume(inverse)
+        return log_height - 0.5 * squares / WIDENING**2
 
-    logs = jax.vmap(log_component)(modes.positions, modes.log_weights, modes.inverse_factors)
+    logs = jax.vmap(log_component)(modes.positions, modes.inverse_factors, modes.log_weights - modes.log_volumes)
     constant = -d * np.log(WIDENING) - 0.5 * d * np.log(2 * np.pi) + np.log(1 - EVEN_SHARE)
     # On logit axes the volume element leaves out the range, so the even part is 1 per unit of σ(y), not per unit of s'.
     extents = np.asarray(potential.grid.widths)
@@ -68,10 +68,6 @@ def log_proposal(potential: AbstractPotential, modes: Modes, y: Float[Array, " d
     is_inside = jnp.all(potential.wraps | ((point >= potential.lower) & (point <= potential.upper)))
     even = jnp.where(is_inside, even, -jnp.inf)
     return jnp.logaddexp(jax.nn.logsumexp(logs) + constant, even)
-
-
-def _log_volume(inverse: Float[Array, "..."]) -> Array:
-    return jnp.sum(jnp.log(inverse)) if inverse.ndim == 1 else jnp.linalg.slogdet(inverse)[1]
 
 
 def _shifts(potential: AbstractPotential) -> np.ndarray:

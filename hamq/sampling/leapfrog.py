@@ -89,6 +89,4 @@ def _flattened(function):
 
 def apply(matrix: Float[Array, "..."], vector: Float[Array, " d"]) -> Float[Array, " d"]:
     """Matrix times vector, for a matrix that may be given by its diagonal."""
-    if matrix.ndim == 1:
-        return matrix * vector
-    return sum(matrix[:, j] * vector[j] for j in range(1, len(vector))) + matrix[:, 0] * vector[0]
+    return matrix * vector if matrix.ndim == 1 else matrix @ vector

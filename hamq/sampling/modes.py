@@ -35,6 +35,7 @@ class Modes(NamedTuple):
     log_weights: Float[Array, " K"]
     factors: Float[Array, "K *square"]
     inverse_factors: Float[Array, "K *square"]
+    log_volumes: Float[Array, " K"]
     count: Int[Array, ""]
     density_evaluations: int
     gradient_evaluations: int
@@ -106,8 +107,10 @@ def _correlated_mode(potential: AbstractPotential, density: CorrelatedDensity) -
 
 
 def _single(y: Array, factor: Array, inverse: Array, gradients: int) -> Modes:
-    zero = jnp.zeros((1,), y.dtype)
-    return Modes(y[None], zero, factor[None], inverse[None], jnp.asarray(1, jnp.int32), 0, gradients)
+    diagonal = factor if factor.ndim == 1 else jnp.diagonal(factor)  # a matrix here is triangular
+    log_volume = jnp.sum(jnp.log(diagonal))[None]
+    one = jnp.asarray(1, jnp.int32)
+    return Modes(y[None], jnp.zeros((1,), y.dtype), factor[None], inverse[None], log_volume, one, 0, gradients)
 
 
 def _search(potential: AbstractPotential, state: Float[Array, " d"]) -> Modes:
@@ -122,14 +125,14 @@ def _search(potential: AbstractPotential, state: Float[Array, " d"]) -> Modes:
     ends, end_energies = jax.vmap(lambda y: _descend(potential, y))(starts)
     ends = jax.vmap(lambda y: wrapped(potential, y))(ends)
     hessians = jax.vmap(jax.jacfwd(potential.gradient))(ends)
-    factors, inverses = jax.vmap(lambda h: _square_roots(potential, h))(hessians)
-    log_weights = -end_energies + jnp.linalg.slogdet(factors)[1]
+    factors, inverses, log_volumes = jax.vmap(lambda h: _square_roots(potential, h))(hessians)
+    log_weights = log_volumes - end_energies
     log_weights = jnp.where(_is_duplicate(potential, ends, end_energies, inverses), -jnp.inf, log_weights)
     log_weights = log_weights - jax.nn.logsumexp(log_weights)
     count = jnp.sum(log_weights > np.log(1e-6), dtype=jnp.int32)
     densities = NUM_PROBES + NUM_STARTS * (NUM_DESCENT + 1)
     gradients = NUM_STARTS * (NUM_DESCENT + 1 + d)
-    return Modes(ends, log_weights, factors, inverses, count, densities, gradients)
+    return Modes(ends, log_weights, factors, inverses, log_volumes, count, densities, gradients)
 
 
 @functools.cache
@@ -149,7 +152,7 @@ def _descend(potential: AbstractPotential, start: Float[Array, " d"]) -> tuple[F
 
     def iterate(_, carry):
         y, energy, gradient, inverse, share = carry
-        step = -(inverse @ gradient)
+        step = -apply(inverse, gradient)
         step = share * step / jnp.maximum(1, jnp.max(jnp.abs(step) / reach))
         new_energy, new_gradient = potential.energy(y + step), potential.gradient(y + step)
         has_descended = (new_energy <= energy) & jnp.all(jnp.isfinite(new_gradient))
@@ -157,8 +160,10 @@ def _descend(potential: AbstractPotential, start: Float[Array, " d"]) -> tuple[F
         product = step @ change
         is_convex = has_descended & (product > 1e-12)
         safe = jnp.where(is_convex, product, 1)
-        left = identity - jnp.outer(step, change) / safe
-        update = left @ inverse @ left.T + jnp.outer(step, step) / safe
+        bent = apply(inverse, change)
+        cross = step[:, None] * bent[None, :]
+        stretch = (1 + change @ bent / safe) * step[:, None] * step[None, :]
+        update = inverse + (stretch - cross - cross.T) / safe
         return (
             jnp.where(has_descended, y + step, y),
             jnp.where(has_descended, new_energy, energy),
@@ -180,8 +185,8 @@ def _reach(potential: AbstractPotential) -> np.ndarray:
     return np.where(potential.circle, widths / 8, 2.0 if isinstance(potential, LogitPotential) else widths / 4)
 
 
-def _square_roots(potential: AbstractPotential, hessian: Float[Array, "d d"]) -> tuple[Array, Array]:
-    """L and L⁻¹ with L·Lᵀ the inverse Hessian, its eigenvalues made positive and no wider than the box."""
+def _square_roots(potential: AbstractPotential, hessian: Float[Array, "d d"]) -> tuple[Array, Array, Array]:
+    """L, L⁻¹ and log|L| with L·Lᵀ the inverse Hessian, its eigenvalues made positive and no wider than the box."""
     reach = jnp.asarray(_reach(potential), hessian.dtype)
     hessian = jnp.where(jnp.isfinite(hessian), hessian, 0)
     if isinstance(potential, ReflectPotential):
@@ -191,7 +196,7 @@ def _square_roots(potential: AbstractPotential, hessian: Float[Array, "d d"]) ->
     values = jnp.maximum(jnp.abs(values), 0.5)
     factor = reach[:, None] * vectors / jnp.sqrt(values)[None, :]
     inverse = (vectors * jnp.sqrt(values)[None, :]).T / reach[None, :]
-    return factor, inverse
+    return factor, inverse, jnp.sum(jnp.log(reach)) - 0.5 * jnp.sum(jnp.log(values))
 
 
 def wrapped(potential: AbstractPotential, y: Float[Array, " d"]) -> Float[Array, " d"]:

@@ -3,8 +3,7 @@
 All candidates run at once on the same pairs, which are chosen by the key alone: the same step whatever the batching.
 """
 
-from collections.abc import Callable
-
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -12,7 +11,7 @@ import numpy as np
 from jaxtyping import Array
 
 from hamq.problem.problem import Problem, action_values
-from hamq.sampling.draws import Target
+from hamq.sampling.draws import AbstractSampler, Info, Target
 from hamq.types import Key
 
 CANDIDATES = tuple(0.7 * 0.75**k for k in range(10))
@@ -21,21 +20,29 @@ NUM_DRAWS = 16
 GOAL = 0.8
 
 
-def adapted_step_size(problem: Problem, trial: Callable[..., tuple[Array, Array, Array]], *, key: Key) -> tuple[float, int, int]:
-    """The largest candidate with mean acceptance of at least 0.8, and the density and gradient evaluations spent."""
+def adapted_step_size(problem: Problem, sampler: AbstractSampler, *, key: Key) -> tuple[float, int, int]:
+    """The largest candidate with a mean acceptance of 0.8 or more, and the density and gradient evaluations spent.
+
+    `sampler` makes the short chains that are tried; its `step_size` is replaced by each candidate.
+    """
     pair_key, chain_key = jr.split(key)
-    targets = pilot_pairs(problem, key=pair_key)
-
-    def acceptance(state, action, chain_key, step):
-        return trial(Target(problem, state, action), step, NUM_DRAWS, key=chain_key)
-
-    over_steps = jax.vmap(acceptance, in_axes=(None, None, None, 0))
-    over_pairs = jax.jit(jax.vmap(over_steps, in_axes=(0, 0, 0, None)))
-    found, densities, gradients = over_pairs(*targets, jr.split(chain_key, NUM_PAIRS), jnp.asarray(CANDIDATES))
-    means = np.asarray(jnp.nan_to_num(found)).mean(axis=0)
+    states, actions = pilot_pairs(problem, key=pair_key)
+    info = _trials(problem, sampler, states, actions, jr.split(chain_key, NUM_PAIRS), jnp.asarray(CANDIDATES))
+    means = np.nan_to_num(np.asarray(info.acceptance)).mean(axis=0)
     good = np.flatnonzero(means >= GOAL)
     best = int(good[0]) if len(good) else len(CANDIDATES) - 1
-    return CANDIDATES[best], int(np.sum(densities)), int(np.sum(gradients))
+    densities, gradients = (int(np.asarray(c).sum()) for c in (info.density_evaluations, info.gradient_evaluations))
+    return CANDIDATES[best], densities, gradients
+
+
+@eqx.filter_jit
+def _trials(problem: Problem, sampler: AbstractSampler, states: Array, actions: Array, keys: Key, steps: Array) -> Info:
+    def trial(state, action, key, step):
+        tried = eqx.tree_at(lambda s: s.step_size, sampler, step)
+        return tried.draw(Target(problem, state, action), key=key)[1]
+
+    over_steps = jax.vmap(trial, in_axes=(None, None, None, 0))
+    return jax.vmap(over_steps, in_axes=(0, 0, 0, None))(states, actions, keys, steps)
 
 
 def pilot_pairs(problem: Problem, *, key: Key) -> tuple[Array, Array]:

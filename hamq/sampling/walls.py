@@ -122,7 +122,10 @@ class ReflectPotential(AbstractPotential):
 
 
 class SigmoidPotential(AbstractPotential):
+    """`is_sharp`: the wall further away pushes with less than exp(−20) of its strength everywhere, and is left out."""
+
     sharpness: Float[Array, " d"]
+    is_sharp: bool = eqx.field(static=True)
 
     def place(self, y):
         return y
@@ -136,10 +139,13 @@ class SigmoidPotential(AbstractPotential):
         return -self.density.log(y) + jnp.sum(self.where_circle(0.0, walls))
 
     def gradient(self, y):
-        # σ(above) − σ(below) with one division; ±40 is where σ is 0 or 1 in float32 and exp(80) is still a number.
-        above = jnp.exp(-jnp.clip(self.sharpness * (y - self.upper), -40, 40))
-        below = jnp.exp(-jnp.clip(self.sharpness * (self.lower - y), -40, 40))
-        push = (below - above) / ((1 + above) * (1 + below))
+        if self.is_sharp:
+            from_centre = y - (self.lower + self.upper) / 2
+            depth = self.sharpness * (jnp.abs(from_centre) - (self.upper - self.lower) / 2)
+            push = jnp.sign(from_centre) * jax.nn.sigmoid(depth)
+        else:
+            above, below = self.sharpness * (y - self.upper), self.sharpness * (self.lower - y)
+            push = jax.nn.sigmoid(above) - jax.nn.sigmoid(below)
         return self.where_circle(0.0, self.sharpness * push) - self.density.gradient(y)
 
     def fold(self, y, w):
@@ -162,4 +168,5 @@ def make_potential(walls: Walls, density: AbstractDensity, grid: Grid, sharpness
         return LogitPotential(*box)
     if walls == "reflect":
         return ReflectPotential(*box)
-    return SigmoidPotential(*box, jnp.broadcast_to(jnp.asarray(sharpness, dtype), lower.shape))
+    is_sharp = isinstance(sharpness, (int, float)) and sharpness * min(grid.widths) > 40
+    return SigmoidPotential(*box, jnp.broadcast_to(jnp.asarray(sharpness, dtype), lower.shape), is_sharp)
