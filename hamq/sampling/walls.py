@@ -105,7 +105,8 @@ class ReflectPotential(AbstractPotential):
         return _inside(self, point)
 
     def energy(self, y):
-        return -self.density.log(y)
+        # Trajectories never end outside the box, but jumps may propose to.
+        return jnp.where(self.grid.contains(y), -self.density.log(y), jnp.inf)
 
     def gradient(self, y):
         return -self.density.gradient(y)
