@@ -1,0 +1,161 @@
+"""All samplers follow one law: their expectations of random V equal those of the exact cell and linear rows.
+
+Replicates are 100 independent keys, by vmap; false alarm 1e-6, and the smallest error of E[V] that must be seen stands
+beside each assertion (V has standard deviation 1). Self-normalised weights are biased by O(1/n): n keeps that below.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+import scipy.integrate
+
+from hamq.problem import cells, zoo
+from hamq.problem.problem import action_values
+from hamq.sampling.draws import Target
+from hamq.sampling.exhaustive import Exhaustive
+from hamq.sampling.hmc import HMC
+from hamq.sampling.iid import IID
+from hamq.sampling.importance import Importance
+from tests.sampling.posed import pose
+from tests.stats import assert_mean_equals
+
+NUM_KEYS = 100
+NUM_VALUES = 3
+SLOW_CIRCLE = pytest.param("correlated-periodic", "rejection", marks=pytest.mark.slow)
+PAIRS = {"first": (0, 0), "middle": (19, 1), "last": (41, 0)}  # corners and middle of the 7 × 6 states
+
+
+def posed(name, law):
+    return zoo.repelling_agents(2, points=[7, 6], law=law) if name == "repelling" else pose(name, law)
+
+
+def random_values(num_states):
+    return np.random.default_rng(0).normal(size=(NUM_VALUES, num_states)).astype(np.float32)
+
+
+@eqx.filter_jit
+def expectations(problem, sampler, states, actions, keys, values):
+    """Σ w V(s') `[keys, pairs, values]` by nearest node and by interpolation, from the same draws; and the infos."""
+    grid = problem.grid
+
+    def one(state, action, key):
+        draws, info = sampler.draw(Target(problem, state, action), key=key)
+        weights, points = jnp.exp(draws.log_weights), draws.points.T
+        nearest = values[:, jax.vmap(grid.locate)(points)]
+        between = jax.vmap(lambda v: jax.vmap(lambda p: grid.interpolate(v, p))(points))(values)
+        return nearest @ weights, between @ weights, info
+
+    return jax.vmap(jax.vmap(one, in_axes=(0, 0, None)), in_axes=(None, None, 0))(states, actions, keys)
+
+
+def estimates(name, sampler, law="cell", num_keys=NUM_KEYS):
+    """Replicates of E[V] by the cell and by the linear law, and the two exact answers."""
+    problem = posed(name, law)
+    sampler, _ = sampler.prepare(problem, key=jr.key(0))
+    s, a = (np.asarray(v) for v in zip(*PAIRS.values(), strict=True))
+    states = jnp.asarray(problem.grid.states_at(s), jnp.float32)
+    values = random_values(problem.num_states)
+    keys = jr.split(jr.key(1), num_keys)
+    *found, info = expectations(problem, sampler, states, action_values(problem)[a], keys, jnp.asarray(values))
+    assert not np.any(info.has_failed)
+    exact = [rows(name, other)[s, a] @ values.T.astype(np.float64) for other in ("cell", "linear")]
+    return found, exact, info
+
+
+def rows(name, law):
+    if (name, law) not in ROWS:
+        ROWS[name, law] = cells.all_rows(posed(name, law), 1e-6).masses
+    return ROWS[name, law]
+
+
+ROWS: dict[tuple[str, str], np.ndarray] = {}
+
+
+@pytest.mark.parametrize("law", ["cell", "linear"])
+@pytest.mark.parametrize("name", ["product", "periodic", "correlated", "repelling", "two-modes"])
+def test_exhaustive_is_exact(name, law):
+    found, exact, _ = estimates(name, Exhaustive(), law, num_keys=1)
+    k = ["cell", "linear"].index(law)
+    # At nodes nearest and interpolated values are the same: whatever the law, the weights carry it.
+    for estimate in found:
+        np.testing.assert_allclose(estimate[0], exact[k], atol=3e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [("product", "product"), ("periodic", "product"), ("correlated", "rejection"), SLOW_CIRCLE],
+)
+def test_independent_draws_agree_with_both_laws(name, method):
+    sampler = IID(300, method)
+    found, exact, _ = estimates(name, sampler)
+    for estimate, expected in zip(found, exact, strict=True):
+        assert_mean_equals(estimate, expected, resolution=0.05)
+
+
+@pytest.mark.parametrize("law", ["cell", pytest.param("linear", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["correlated", "two-modes"])
+def test_draws_from_masses_agree_with_their_law(name, law):
+    found, exact, _ = estimates(name, IID(300, "masses"), law)
+    assert_mean_equals(found[0], exact[["cell", "linear"].index(law)], resolution=0.05)
+
+
+@pytest.mark.parametrize("name", ["product", "periodic", "correlated", "repelling", "two-modes"])
+def test_weighted_draws_agree_with_both_laws(name):
+    found, exact, info = estimates(name, Importance(1000))
+    assert np.mean(info.weight_share) > 0.3
+    for estimate, expected in zip(found, exact, strict=True):
+        assert_mean_equals(estimate, expected, resolution=0.05)
+
+
+@pytest.mark.parametrize(
+    ("name", "walls"),
+    [
+        ("product", "logit"),
+        ("periodic", "logit"),
+        ("correlated", "logit"),
+        ("repelling", "logit"),
+        ("two-modes", "logit"),
+        pytest.param("circle-two-modes", "logit", marks=pytest.mark.slow),
+        ("product", "reflect"),
+        pytest.param("correlated", "reflect", marks=pytest.mark.slow),
+    ],
+)
+def test_chains_agree_with_both_laws(name, walls):
+    found, exact, info = estimates(name, HMC(100, walls=walls))
+    assert np.max(info.outside) < 1e-6
+    assert np.mean(info.acceptance) > 0.7
+    for estimate, expected in zip(found, exact, strict=True):
+        assert_mean_equals(estimate, expected, resolution=0.12)
+
+
+def test_chains_with_soft_walls_follow_the_softened_law():
+    """What leaks counts at the wall: the nearest node, and constant interpolation, beyond the box."""
+    sharpness, name = 25.0, "product"
+    found, _, info = estimates(name, HMC(100, step_size=0.1, num_leapfrog=15, walls="sigmoid", sharpness=sharpness))
+    assert 0.005 < np.mean(info.outside) < 0.2
+    problem = posed(name, "cell")
+    s, a = (np.asarray(v) for v in zip(*PAIRS.values(), strict=True))
+    values = random_values(problem.num_states).astype(np.float64)
+    for estimate, law in zip(found, ("cell", "linear"), strict=True):
+        expected = [
+            values @ np.kron(*(softened(problem, law, axis, sharpness, i, j) for axis in (0, 1)))
+            for i, j in zip(s, a, strict=True)
+        ]
+        assert_mean_equals(estimate, np.stack(expected), resolution=0.12)
+
+
+def softened(problem, law, axis, sharpness, state, action):
+    """Masses of one axis under the normal times its soft walls, by a fine sum."""
+    grid = problem.grid
+    low, high, nodes = grid.lower[axis], grid.upper[axis], grid.axis_nodes(axis)
+    mean = 0.7 * grid.states_at(np.asarray([state]))[0, axis] + 0.4 * problem.actions[action]
+    x = np.linspace(low - 1, high + 1, 40_001)
+    log = -0.5 * (x - mean) ** 2 / problem.kernel.covariance[axis]
+    log -= np.logaddexp(0, sharpness * (x - high)) + np.logaddexp(0, sharpness * (low - x))
+    distances = np.abs(np.clip(x, low, high) - nodes[:, None]) / grid.spacing[axis]
+    shares = (distances == distances.min(axis=0)) if law == "cell" else np.maximum(0, 1 - distances)
+    masses = scipy.integrate.trapezoid(np.exp(log) * shares, x, axis=1)
+    return masses / masses.sum()
