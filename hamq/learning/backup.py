@@ -13,7 +13,7 @@ from hamq.learning.draws import TILE, PairDraws
 from hamq.problem.problem import Problem
 
 
-def expected_values(problem: Problem, draws: PairDraws, value: Float[np.ndarray, " S"]) -> Float[np.ndarray, "S A"]:
+def expected_values(problem: Problem, draws: PairDraws, value: Float[np.ndarray, " S"]) -> Float[np.ndarray, "drawn A"]:
     """Σ_i w_i V(s'_i) of every pair: V at the cell of the draw, or interpolated (linear law); eq. (9) without r and γ."""
     num = len(draws.locations)
     padded = jax.tree.map(lambda leaf: jnp.concatenate([leaf, jnp.repeat(leaf[-1:], -num % TILE, axis=0)]), draws)
@@ -21,7 +21,7 @@ def expected_values(problem: Problem, draws: PairDraws, value: Float[np.ndarray,
 
 
 @eqx.filter_jit
-def _expected(problem: Problem, draws: PairDraws, value: Float[Array, " S"]) -> Float[Array, "S A"]:
+def _expected(problem: Problem, draws: PairDraws, value: Float[Array, " S"]) -> Float[Array, "drawn A"]:
     tiles = jax.tree.map(lambda leaf: leaf.reshape(-1, TILE, *leaf.shape[1:]), draws)
 
     def tile_expectation(tile: PairDraws):
