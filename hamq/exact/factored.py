@@ -20,13 +20,16 @@ from hamq.problem.grid import Grid
 from hamq.problem.kernel import GaussianKernel
 from hamq.problem.normal import axis_log_masses
 from hamq.problem.problem import Problem
-from hamq.problem.tables import _require_finite, _tabulate, std_table
+from hamq.problem.tables import _require_finite, _tabulate, mean_table, std_table
 from hamq.types import Law
 
 EPSILON = float(np.finfo(np.float64).eps)
 SAME = 16 * EPSILON
 """Entries that differ by less, relative to the largest one, are equal: XLA may round one formula in two ways."""
-CHUNK_VALUES = 2**20
+CHUNK_VALUES = 2**21
+"""Means that are computed at once; larger tables are computed axis by axis."""
+CHUNK_ROWS = (2**10, 2**15)
+"""Normals whose masses are computed at once."""
 NUM_TABLES = 5
 """Tables [S, A] that a solver holds at once: rewards, two images, and the bounds at the end."""
 
@@ -35,9 +38,8 @@ class FactoredLaw:
     """E[V] of all pairs, `[S] -> [S, A]`; `error` bounds the total variation between its masses and the true ones."""
 
     def __init__(self, problem: Problem, max_bytes: int | None = None):
-        grid, stds = problem.grid, std_table(problem)
-        moments = [_moments(problem, stds, axis) for axis in range(grid.dimension)]
-        del stds
+        grid = problem.grid
+        moments = _moments(problem)
         self.depends_on = [moment.depends_on for moment in moments]
         self.error = sum(moment.error for moment in moments)
         sizes = (*grid.points, problem.num_actions, *grid.points)
@@ -91,14 +93,24 @@ class Moments(NamedTuple):
     error: float
 
 
-def _moments(problem: Problem, stds: np.ndarray, axis: int) -> Moments:
-    kernel, shape = problem.kernel, (*problem.grid.points, problem.num_actions)
+def _moments(problem: Problem) -> list[Moments]:
+    kernel, axes = problem.kernel, range(problem.grid.dimension)
     assert isinstance(kernel, GaussianKernel)
-    # One axis at a time: the table of all means is the largest thing that a solver would ever hold.
-    mean = _tabulate(problem, lambda state, action: kernel.mean(state, action)[axis])
-    _require_finite(problem, mean, "mean")
+    stds = std_table(problem)
+    if problem.num_states * problem.num_actions * len(axes) <= CHUNK_VALUES:
+        means = mean_table(problem)
+        return [_axis_moments(problem, means[..., axis], stds[..., axis], axis) for axis in axes]
+    moments = []
+    for axis in axes:  # the table of all means would be the largest thing that a solver ever holds
+        means = _tabulate(problem, lambda state, action: kernel.mean(state, action)[axis])  # noqa: B023
+        _require_finite(problem, means, "mean")
+        moments.append(_axis_moments(problem, means, stds[..., axis], axis))
+    return moments
+
+
+def _axis_moments(problem: Problem, mean: np.ndarray, std: np.ndarray, axis: int) -> Moments:
+    shape = (*problem.grid.points, problem.num_actions)
     mean, mean_spread = _without_constants(mean.reshape(shape))
-    std = stds[..., axis]
     std, std_spread = _without_constants(std.reshape(shape if std.ndim else [1] * len(shape)))
     depends_on = tuple(i for i in range(len(shape)) if max(mean.shape[i], std.shape[i]) > 1)
     error = _mass_error(problem, axis, mean, std, mean_spread, std_spread)
@@ -129,23 +141,27 @@ def _mass_error(problem: Problem, axis: int, mean, std, mean_spread: float, std_
     if not problem.grid.periodic[axis]:
         far = max(upper - float(mean.min()), float(mean.max()) - lower)
     z, coarseness = far / sigma, float(std.max()) / h
-    cancelled = {"cell": coarseness, "linear": coarseness**2 * (1 + z), "point": 0.0}[problem.law]
+    cancelled = {"cell": coarseness, "linear": coarseness * coarseness * (1 + z) * (1 + z), "point": 0.0}[problem.law]
     rounding = 8 * EPSILON * (problem.grid.points[axis] + z * z + cancelled)
     moved = mean_spread * (width / (4 * sigma**2) + 1 / sigma) + std_spread * (z * z / (4 * sigma) + 1 / sigma)
     return rounding + moved
 
 
 def _masses(problem: Problem, axis: int, moments: Moments) -> Float[np.ndarray, "..."]:
-    """P_i `[*depends_on, n]`, computed in chunks of one size, so that there is one compilation."""
-    n, count = problem.grid.points[axis], moments.mean.size
+    """P_i `[*depends_on, n]`.
+
+    The axis is mapped to [0, 1] and computed in chunks of two sizes, so that axes share their compilation.
+    """
+    n, count, width = problem.grid.points[axis], moments.mean.size, problem.grid.widths[axis]
+    unit = Grid([0.0], [1.0], [n], [problem.grid.periodic[axis]])
+    means, stds = (moments.mean.ravel() - problem.grid.lower[axis]) / width, moments.std.ravel() / width
     masses = np.empty((count, n))
-    size = min(count, max(1, CHUNK_VALUES // n))
+    size = next((size for size in CHUNK_ROWS if count <= size), CHUNK_ROWS[-1])
     with jax.enable_x64(True):
         for start in range(0, count, size):
-            start = min(start, count - size)  # the last chunk reaches back
-            chunk = slice(start, start + size)
-            mean, std = (jnp.asarray(table.ravel()[chunk]) for table in moments[:2])
-            masses[chunk] = _log_masses(problem.grid, axis, problem.law, mean, std)
+            rows = np.resize(np.arange(start, min(start + size, count)), size)  # the last chunk is filled up
+            logs = _log_masses(unit, problem.law, jnp.asarray(means[rows]), jnp.asarray(stds[rows]))
+            masses[start : start + size] = logs[: count - start]
     np.exp(masses, out=masses)
     if not np.all(np.isfinite(masses)):
         worst = int(np.argmin(np.isfinite(masses).all(axis=1)))
@@ -158,6 +174,6 @@ def _masses(problem: Problem, axis: int, moments: Moments) -> Float[np.ndarray, 
     return masses.reshape(*moments.mean.shape, n)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _log_masses(grid: Grid, axis: int, law: Law, mean: Array, std: Array) -> Array:
-    return jax.vmap(lambda mean, std: axis_log_masses(grid, axis, law, mean, std))(mean, std)
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _log_masses(unit: Grid, law: Law, means: Float[Array, " rows"], stds: Float[Array, " rows"]) -> Array:
+    return jax.vmap(lambda mean, std: axis_log_masses(unit, 0, law, mean, std))(means, stds)
