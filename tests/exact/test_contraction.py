@@ -54,9 +54,7 @@ def test_slices_are_used_and_give_the_same():
     plans = [make_plan(sizes, depends_on, max_bytes) for max_bytes in (10**9, 2000, 600)]
     assert [len(found.sliced) for found in plans] == [0, 1, 2]
     for found in plans:
-        np.testing.assert_allclose(
-            Contraction(found, sizes, factors)(value), by_einsum(sizes, factors, value), rtol=1e-12
-        )
+        np.testing.assert_allclose(Contraction(found, sizes, factors)(value), by_einsum(sizes, factors, value), rtol=1e-12)
     assert make_plan(sizes, depends_on, 400) is None
 
 

@@ -2,6 +2,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from hamq.exact import factored
 from hamq.exact.factored import FactoredLaw
 from hamq.problem.grid import Grid
 from hamq.problem.kernel import GaussianKernel
@@ -24,6 +25,15 @@ def test_factored_expectation_with_variances_that_depend_on_the_state(law):
     factored = FactoredLaw(problem)
     assert factored.depends_on == [(0, 1, 2), (1, 2, 3), (2,)]
     np.testing.assert_allclose(factored(value), model(problem).masses @ value, atol=1e-13)
+
+
+def test_large_tables_are_computed_axis_by_axis_and_in_chunks_with_the_same_result(monkeypatch):
+    problem = maze()
+    value = np.random.default_rng(2).normal(size=problem.num_states)
+    expected = FactoredLaw(problem)(value)
+    monkeypatch.setattr(factored, "CHUNK_VALUES", 10)
+    monkeypatch.setattr(factored, "CHUNK_ROWS", (4, 7))
+    np.testing.assert_allclose(FactoredLaw(problem)(value), expected, atol=1e-14)
 
 
 def coupled(strength: float) -> Problem:
