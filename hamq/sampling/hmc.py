@@ -2,7 +2,7 @@
 
 A transition draws a momentum p ~ N(0, M), follows Hamilton's equations for `num_leapfrog` steps of size ε and accepts the
 end with probability min(1, exp(−ΔH)). The mass M is the curvature of the energy at its mode, so ε is in units of the
-target's standard deviation. Densities that may have several modes also make, after every trajectory, one jump proposed
+target's standard deviation. Densities that may have several modes also make, after every trajectory, a jump proposed
 from the modes' Laplace mixture (`jumps.py`) and accepted by Metropolis; which mode's mass a trajectory uses is drawn anew
 each time, which leaves the target invariant because the choice does not look at the position.
 """
@@ -21,7 +21,17 @@ from jaxtyping import Array, Bool, Float
 from hamq.problem.kernel import GaussianKernel, ProductDensity, UserDensity
 from hamq.problem.problem import Problem
 from hamq.sampling.draws import AbstractSampler, Draws, Info, Target, even_weights, make_info, require_count
-from hamq.sampling.jumps import JumpNoise, jump_noise, log_proposal, propose
+from hamq.sampling.jumps import (
+    MAX_WHOLE,
+    NUM_COORDINATES,
+    CoordinateNoise,
+    JumpNoise,
+    coordinate_noise,
+    jump_noise,
+    log_proposal,
+    propose,
+    propose_coordinate,
+)
 from hamq.sampling.leapfrog import apply, elementwise_leapfrog, leapfrog
 from hamq.sampling.modes import Modes, find_modes
 from hamq.sampling.pilot import NUM_DRAWS, adapted_step_size
@@ -56,8 +66,8 @@ class ChainNoise(NamedTuple):
     momentum: Float[Array, "*n d"]
     log_uniform: Float[Array, "*n"]
     mass_choice: Float[Array, "*n"]
-    jump: JumpNoise | None
-    log_uniform_jump: Float[Array, "*n"]
+    jump: JumpNoise | CoordinateNoise | None
+    log_uniform_jump: Float[Array, "..."]
 
 
 class HMC(AbstractSampler):
@@ -119,6 +129,7 @@ class HMC(AbstractSampler):
         kept = points[:, self.num_warmup :].reshape(self.num_samples, -1)
         trajectories = self.num_chains * num_transitions
         jumps = trajectories if _may_jump(potential) else 0
+        tries = jumps if potential.grid.dimension <= MAX_WHOLE else jumps * NUM_COORDINATES
         info = make_info(
             acceptance=jnp.mean(infos.acceptance[:, self.num_warmup :]),
             is_stuck=jnp.any(~jnp.any(infos.has_moved | infos.has_jumped, axis=1)),
@@ -127,7 +138,7 @@ class HMC(AbstractSampler):
             num_crossings=jnp.sum(infos.has_jumped, dtype=jnp.int32),
             num_nonfinite=jnp.sum(infos.is_nonfinite, dtype=jnp.int32),
             has_failed=~(jnp.all(jnp.isfinite(starts)) & jnp.all(jnp.isfinite(kept))),
-            density_evaluations=modes.density_evaluations + trajectories + self.num_chains + jumps,
+            density_evaluations=modes.density_evaluations + trajectories + self.num_chains + tries,
             gradient_evaluations=modes.gradient_evaluations + trajectories * self.num_leapfrog + self.num_chains + jumps,
         )
         return Draws(kept.T, even_weights(self.num_samples)), info
@@ -153,7 +164,8 @@ class HMC(AbstractSampler):
         state, info = self._trajectory(potential, modes, state, noise)
         if not _may_jump(potential):
             return state, info
-        state, has_jumped = _jump(potential, modes, state, noise)
+        jump = _jump if state.position.shape[0] <= MAX_WHOLE else _jump_by_coordinates
+        state, has_jumped = jump(potential, modes, state, noise)
         return state, info._replace(has_jumped=has_jumped)
 
     def _trajectory(self, potential, modes, state, noise) -> tuple[ChainState, ChainInfo]:
@@ -206,15 +218,32 @@ def _jump(potential, modes, state: ChainState, noise: ChainNoise) -> tuple[Chain
     return _choose(is_accepted, ChainState(y, energy, potential.gradient(y)), state), is_accepted
 
 
+def _jump_by_coordinates(potential, modes, state: ChainState, noise: ChainNoise) -> tuple[ChainState, Bool[Array, ""]]:
+    """A few Metropolis moves of one coordinate each; the gradient is needed at the end only."""
+
+    def move(carry, one):
+        y, energy, has_moved = carry
+        coordinate, log_uniform = one
+        proposal, log_ratio = propose_coordinate(potential, modes, y, coordinate)
+        new_energy = potential.energy(proposal)
+        is_accepted = log_uniform < energy - new_energy + log_ratio
+        y, energy = jnp.where(is_accepted, proposal, y), jnp.where(is_accepted, new_energy, energy)
+        return (y, energy, has_moved | is_accepted), None
+
+    start = (state.position, state.energy, jnp.zeros((), bool))
+    (y, energy, has_moved), _ = jax.lax.scan(move, start, (noise.jump, noise.log_uniform_jump), unroll=True)
+    return ChainState(y, energy, jnp.where(has_moved, potential.gradient(y), state.gradient)), has_moved
+
+
 def _chain_noise(num: int, d: int, may_jump: bool, *, key: Key) -> ChainNoise:
     momentum_key, accept_key, mass_key, jump_key, jump_accept_key = jr.split(key, 5)
-    return ChainNoise(
-        jr.normal(momentum_key, (num, d)),
-        jnp.log(jr.uniform(accept_key, (num,))),
-        jr.uniform(mass_key, (num,)) if may_jump else jnp.zeros((num,)),
-        jump_noise(num, d, key=jump_key) if may_jump else None,
-        jnp.log(jr.uniform(jump_accept_key, (num,))) if may_jump else jnp.zeros((num,)),
-    )
+    momentum, log_uniform = jr.normal(momentum_key, (num, d)), jnp.log(jr.uniform(accept_key, (num,)))
+    if not may_jump:
+        return ChainNoise(momentum, log_uniform, jnp.zeros((num,)), None, jnp.zeros((num,)))
+    tries = (num,) if d <= MAX_WHOLE else (num, NUM_COORDINATES)
+    jump = jump_noise(num, d, key=jump_key) if d <= MAX_WHOLE else coordinate_noise(tries, d, key=jump_key)
+    log_uniform_jump = jnp.log(jr.uniform(jump_accept_key, tries))
+    return ChainNoise(momentum, log_uniform, jr.uniform(mass_key, (num,)), jump, log_uniform_jump)
 
 
 def _may_jump(potential: AbstractPotential) -> bool:
@@ -243,5 +272,9 @@ def _is_none(value) -> bool:
 def _require_positive(name: str, value, remedy: str) -> None:
     if value is None or isinstance(value, jax.Array):
         return
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.floating)) or not (math.isfinite(value) and value > 0):
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, float, np.floating))
+        or not (math.isfinite(value) and value > 0)
+    ):
         raise ValueError(f"{name} must be a positive number, got {value!r}; {remedy}.")

@@ -41,7 +41,9 @@ class IID(AbstractSampler):
         del key
         method = self.method or _best_method(problem)
         if method == "product" and (not problem.is_product or problem.law == "point"):
-            raise ValueError(f"IID: method='product' needs a diagonal covariance and a continuous law; {problem.name} has not.")
+            raise ValueError(
+                f"IID: method='product' needs a diagonal covariance and a continuous law; {problem.name} has not."
+            )
         if method == "rejection" and (not isinstance(problem.kernel, GaussianKernel) or problem.law == "point"):
             raise ValueError(f"IID: method='rejection' draws from normals, and {problem.name} is none; use HMC.")
         nodes = cells.settled_nodes(problem) if method == "masses" else None
@@ -54,12 +56,12 @@ class IID(AbstractSampler):
         if self.method == "masses" or not isinstance(density, ProductDensity):
             return self._from_masses(target, key=key)
         u = _uniforms((grid.dimension, self.num_samples), key=key)
-        lower, upper = jnp.asarray(grid.lower, u.dtype), jnp.asarray(grid.upper, u.dtype)
-        rows = []
-        for i, circle in enumerate(grid.periodic):
-            mean, std = density.mean[i], density.std[i]
-            rows.append(mean + std * ndtri(u[i]) if circle else truncated_normal(u[i], mean, std, lower[i], upper[i]))
-        points = jax.vmap(grid.wrap, in_axes=1, out_axes=1)(jnp.stack(rows))
+        mean, std = density.mean[:, None], density.std[:, None]
+        lower, upper = jnp.asarray(grid.lower, u.dtype)[:, None], jnp.asarray(grid.upper, u.dtype)[:, None]
+        points = truncated_normal(u, mean, std, lower, upper)
+        if any(grid.periodic):
+            points = jnp.where(jnp.asarray(grid.periodic)[:, None], mean + std * ndtri(u), points)
+        points = jax.vmap(grid.wrap, in_axes=1, out_axes=1)(points)
         return Draws(points, even_weights(self.num_samples)), make_info(has_failed=~jnp.all(jnp.isfinite(points)))
 
     def _from_masses(self, target: Target, *, key: Key) -> tuple[Draws, Info]:

@@ -6,15 +6,15 @@ itself underflows, log Φ does not.
 
 import jax.numpy as jnp
 from jax.scipy.special import log_ndtr, ndtri
-from jaxtyping import Array, Float, ScalarLike
+from jaxtyping import Array, ArrayLike, Float
 
 NUM_NEWTON = 4
 
 
 def truncated_normal(
-    u: Float[Array, "..."], mean: ScalarLike, std: ScalarLike, lower: ScalarLike, upper: ScalarLike
+    u: Float[Array, "..."], mean: ArrayLike, std: ArrayLike, lower: ArrayLike, upper: ArrayLike
 ) -> Float[Array, "..."]:
-    """Quantile u of a normal (mean, std) cut to [lower, upper]."""
+    """Quantile u of a normal (mean, std) cut to [lower, upper]; arrays broadcast against u."""
     a, b = (lower - mean) / std, (upper - mean) / std
     is_mirrored = a + b > 0  # the box lies above the mean: look at −z, where the logs are of the lower tail
     low, high = jnp.where(is_mirrored, -b, a), jnp.where(is_mirrored, -a, b)
