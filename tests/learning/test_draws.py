@@ -96,16 +96,19 @@ def test_nothing_is_traced_twice(name):
     assert len(TRACES[name]) == first, "the second draw traced the user's function again"
 
 
-def test_states_and_draws_have_their_own_randomness():
-    """Neighbours of equal law do not repeat each other."""
-    located = np.asarray(drawn("iid").draws.locations)
-    assert len({tuple(row) for row in located[:, 0]}) > 0.9 * NUM_STATES
+def test_states_have_their_own_randomness():
+    """On a circle a draw is its mean plus noise: no two states share the noise, unlike the actions of one."""
+    problem, states = pose("periodic", "linear", points=POINTS), np.asarray([75, 86])
+    points = np.asarray(draw_each(problem, IID(50), states, key=0).draws.locations)[:, 0, 0]
+    noise = (points - 0.7 * problem.grid.states_at(states)[:, :1] + 1) % 2 - 1
+    assert np.abs(noise[0] - noise[1]).max() > 0.1
 
 
 def test_coupled_actions_share_their_randomness():
     """Uniforms are shared: the draws of two actions differ by what the means differ, away from the walls."""
     problem = pose("periodic", "linear", points=POINTS)
     points = np.asarray(draw_each(problem, IID(50), np.asarray([75]), key=0).draws.locations)[0]
+    assert np.all((points[:, 0] >= -1) & (points[:, 0] < 1)), "circles are written out wrapped"
     shift = (points[1, 0] - points[0, 0] + 1) % 2 - 1
     np.testing.assert_allclose(shift, 0.6, atol=1e-5)
     loose = np.asarray(draw_each(problem, IID(50), np.asarray([75]), key=0, coupled=False).draws.locations)[0]

@@ -128,6 +128,19 @@ def test_reflecting_walls_have_no_energy_outside():
 
 
 @pytest.mark.parametrize("walls", WALLS)
+def test_circles_have_the_energy_of_the_wrapped_point(x64, walls):
+    """Also for a formula that does not know about the circle."""
+    grid = box(periodic=(True, False))
+    density = user_density(lambda point, state, action: -(point[0] ** 2) + 0 * action * state[0] * point[1], grid)
+    potential = make_potential(walls, density, grid, SHARPNESS)
+    y = jnp.asarray([0.3, 0.1])
+    for turns in (-2, 1):
+        moved = y + jnp.asarray([2.0 * turns, 0.0])
+        np.testing.assert_allclose(potential.energy(moved), potential.energy(y), atol=1e-12)
+        np.testing.assert_allclose(potential.gradient(moved), potential.gradient(y), atol=1e-12)
+
+
+@pytest.mark.parametrize("walls", WALLS)
 def test_lift_stays_inside_and_near(walls):
     grid = box(periodic=(True, False))
     potential = make_potential(walls, gaussian("product", MEANS["inside"]), grid, SHARPNESS)
