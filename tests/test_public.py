@@ -1,0 +1,58 @@
+"""The public names: all there, lazy, and each what it says."""
+
+import subprocess
+import sys
+
+import pytest
+
+import hamq
+
+NAMES = [
+    "Exhaustive",
+    "GaussianKernel",
+    "Grid",
+    "HMC",
+    "HamqWarning",
+    "IID",
+    "Importance",
+    "Problem",
+    "Solution",
+    "UnnormalizedKernel",
+    "evaluate_policy",
+    "problems",
+    "solve_exact",
+]
+
+
+def test_importing_costs_nothing():
+    """Neither JAX nor NumPy before a name is used."""
+    code = "import sys, hamq; dir(hamq); print([m for m in ('jax', 'numpy', 'scipy', 'equinox') if m in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+def test_names_are_listed():
+    assert set(NAMES) <= set(dir(hamq))
+    assert dir(hamq) == sorted(dir(hamq))
+    assert set(hamq.__all__) == set(dir(hamq))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_name_resolves(name):
+    found = getattr(hamq, name)
+    assert found.__name__ in (name, "hamq.problem.zoo")
+
+
+def test_every_listed_name_resolves():
+    for name in hamq.__all__:
+        assert getattr(hamq, name) is not None
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(AttributeError, match="module 'hamq' has no attribute 'solve_by_magic'"):
+        hamq.solve_by_magic  # noqa: B018
+
+
+def test_the_zoo_is_public():
+    names = {"acrobot", "cart_double_pendulum", "cartpole", "double_integrator", "pendulum", "repelling_agents"}
+    assert names <= set(dir(hamq.problems))
