@@ -95,7 +95,7 @@ def propose_coordinate(
     """
     i = noise.axis
     is_mode = jnp.isfinite(modes.log_weights)
-    log_weights = jnp.log(is_mode / jnp.sum(is_mode))
+    log_weights = jnp.log(is_mode.astype(y.dtype) / jnp.sum(is_mode, dtype=y.dtype))
     positions = modes.positions[:, i]
     stds = MARGINAL_WIDENING * jnp.sqrt(jnp.sum(modes.factors[:, i] ** 2, axis=-1))
     k = jnp.searchsorted(jnp.cumsum(jnp.exp(log_weights)), noise.choice[1]).clip(0, len(log_weights) - 1)
