@@ -84,6 +84,20 @@ MUTANTS = [
         tests=(JUMPS + "[logit-0.3]",),
     ),
     Mutant(
+        "coordinate-jump-without-proposal-ratio",
+        "hamq/sampling/hmc.py",
+        old="is_accepted = log_uniform < energy - new_energy + log_ratio",
+        new="is_accepted = log_uniform < energy - new_energy",
+        tests=("tests/sampling/test_invariance.py::test_many_modes_in_four_dimensions_are_invariant",),
+    ),
+    Mutant(
+        "coordinate-jump-forgets-its-widening",
+        "hamq/sampling/jumps.py",
+        old="positions[k] + stds[k] * noise.normal)",
+        new="positions[k] + stds[k] / MARGINAL_WIDENING * noise.normal)",
+        tests=("tests/sampling/test_invariance.py::test_many_modes_in_four_dimensions_are_invariant",),
+    ),
+    Mutant(
         "point-law-not-refused",
         "hamq/sampling/hmc.py",
         old='if problem.law == "point":',
@@ -226,8 +240,8 @@ MUTANTS = [
     Mutant(
         "circle-not-wrapped",
         "hamq/sampling/iid.py",
-        old="points = jax.vmap(grid.wrap, in_axes=1, out_axes=1)(jnp.stack(rows))",
-        new="points = jnp.stack(rows)",
+        old="points = jax.vmap(grid.wrap, in_axes=1, out_axes=1)(points)",
+        new="points = jnp.asarray(points)",
         tests=(DRAWS + "::test_coupled_actions_share_their_randomness",),
     ),
     Mutant(
