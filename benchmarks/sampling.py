@@ -108,8 +108,19 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", help="write a JSON record here")
     arguments = parser.parse_args()
-    table = Table(title=f"Million leapfrog gradients per second ({NUM_LEAPFROG} steps of {STEP}, sigmoid walls, κ = {SHARPNESS:g})")
-    for column in ("d", "chains", "hamq", "hamq, autodiff", "BlackJAX, best", "hamq / BlackJAX", "autodiff / BlackJAX", "hamq / one vmap"):
+    table = Table(
+        title=f"Million leapfrog gradients per second ({NUM_LEAPFROG} steps of {STEP}, sigmoid walls, κ = {SHARPNESS:g})"
+    )
+    for column in (
+        "d",
+        "chains",
+        "hamq",
+        "hamq, autodiff",
+        "BlackJAX, best",
+        "hamq / BlackJAX",
+        "autodiff / BlackJAX",
+        "hamq / one vmap",
+    ):
         table.add_column(column, justify="right")
     rows = [measure(d) for d in (2, 4, 6)]
     for r in rows:

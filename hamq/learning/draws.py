@@ -95,9 +95,7 @@ def _draw_calls(
 
     def call(block):
         states = problem.grid.states_at(block.ravel()).reshape(*block.shape, -1)
-        parts = _draw_tiles(
-            problem, sampler, jnp.asarray(states, jnp.float32), jnp.asarray(block, jnp.int32), key, coupled
-        )
+        parts = _draw_tiles(problem, sampler, jnp.asarray(states, jnp.float32), jnp.asarray(block, jnp.int32), key, coupled)
         return jax.block_until_ready(parts)
 
     first = call(blocks[0])
