@@ -83,7 +83,7 @@ def test_keys_decide(name):
     assert np.mean(first != drawn(name, key=1).draws.locations) > 0.3
     again = drawn(name, list(range(NUM_STATES)), key=jr.key(0))
     np.testing.assert_array_equal(first, again.draws.locations)
-    if name != "hmc-user":  # one more compilation, a long one there
+    if name == "iid":  # one more compilation, a short one here
         assert np.mean(first != drawn(name, coupled=False).draws.locations) > 0.3
 
 
@@ -111,29 +111,27 @@ def test_coupled_actions_share_their_randomness():
     assert np.all((points[:, 0] >= -1) & (points[:, 0] < 1)), "circles are written out wrapped"
     shift = (points[1, 0] - points[0, 0] + 1) % 2 - 1
     np.testing.assert_allclose(shift, 0.6, atol=1e-5)
-    loose = np.asarray(draw_each(problem, IID(50), np.asarray([75]), key=0, coupled=False).draws.locations)[0]
-    assert np.std((loose[1, 0] - loose[0, 0] + 1) % 2 - 1) > 0.1
 
 
 @pytest.mark.parametrize(
     ("sampler", "law"),
-    [(HMC(100), "linear"), (IID(100), "cell"), (Importance(500), "cell")],
-    ids=["hmc", "iid", "importance"],
+    [(HMC(100), "linear"), (Importance(500), "cell")],
+    ids=["hmc", "importance"],
 )
 def test_expected_values_agree_with_the_rows(sampler, law):
-    """60 keys, three pairs, two random values; false alarm 1e-6, errors of 0.12 are seen (V has deviation 1)."""
+    """30 keys, three pairs, two random values; false alarm 1e-6, errors of 0.25 are seen (V has deviation 1)."""
     problem = pose("product", law)
     values = np.random.default_rng(1).normal(size=(2, problem.num_states)).astype(np.float32)
     states = np.asarray([8, 20, 33])
     found = []
-    for key in range(60):
+    for key in range(30):
         draws = draw_each(problem, sampler, states, key=key).draws
         found.append(np.stack([expected_values(problem, draws, value) for value in values], axis=-1))
     exact = cells.all_rows(problem, 1e-8).masses[states] @ values.T.astype(np.float64)
-    assert_mean_equals(np.stack(found), exact, resolution=0.12)
+    assert_mean_equals(np.stack(found), exact, resolution=0.25)
 
 
-@pytest.mark.parametrize("law", ["cell", "linear", "point"])
+@pytest.mark.parametrize("law", [pytest.param("linear", marks=pytest.mark.slow), "point"])
 def test_exhaustive_expected_values_are_exact(law):
     problem = pose("product", law)
     value = np.random.default_rng(2).normal(size=problem.num_states).astype(np.float32)
@@ -164,9 +162,7 @@ def test_indices_above_255_survive():
 
 def test_chain_costs_are_the_formula():
     """Per pair: (warm-up + draws) trajectories of L gradients and one energy, one of each at the start, the mode's."""
-    drawn = draw_each(
-        pose("product"), HMC(12, num_leapfrog=3, num_warmup=4, num_chains=2), np.asarray([1, 2, 3]), key=0
-    )
+    drawn = draw_each(pose("product"), HMC(12, num_leapfrog=3, num_warmup=4, num_chains=2), np.asarray([1, 2, 3]), key=0)
     trajectories, pairs = 2 * (4 + 6), 3 * 2
     assert drawn.cost == (pairs * 12, pairs * (trajectories + 2), pairs * (3 * trajectories + 2 + NUM_NEWTON))
     assert np.all(np.asarray(drawn.info.gradient_evaluations) == 3 * trajectories + 2 + NUM_NEWTON)
@@ -186,6 +182,7 @@ def test_pilot_is_counted_and_the_same_for_any_states():
     assert everything.cost[1:] == (of_all[0] + pilot[1], of_all[1] + pilot[0])
 
 
+@pytest.mark.slow
 def test_default_chains_are_accepted():
     for problem in (zoo.pendulum(points=9), zoo.acrobot()):
         states = np.linspace(0, problem.num_states - 1, 128).astype(int)
@@ -195,6 +192,7 @@ def test_default_chains_are_accepted():
         assert np.sum(drawn.info.num_nonfinite) == 0
 
 
+@pytest.mark.slow
 def test_coupling_cancels_the_noise_of_differences():
     """Neighbouring actions on pendulum: the variance of the difference of their backups falls 50-fold (median)."""
     problem = zoo.pendulum(points=9, law="linear")
@@ -203,9 +201,7 @@ def test_coupling_cancels_the_noise_of_differences():
 
     def variances(coupled):
         rounds = [
-            np.diff(
-                expected_values(problem, draw_each(problem, HMC(100), key=key, coupled=coupled).draws, value), axis=1
-            )
+            np.diff(expected_values(problem, draw_each(problem, HMC(100), key=key, coupled=coupled).draws, value), axis=1)
             for key in range(8)
         ]
         return np.stack(rounds).var(axis=0, ddof=1).mean(axis=1)

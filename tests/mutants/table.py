@@ -172,7 +172,7 @@ MUTANTS = [
         "hamq/sampling/leapfrog.py",
         old="return y, w + 0.5 * apply(kick, g), g",
         new="return y, w + apply(kick, g), g",
-        tests=(LEAPFROG + "::test_energy_error_is_of_order_two[sigmoid-product]",),
+        tests=(LEAPFROG + "::test_energy_error_is_of_order_two[sigmoid-correlated]",),
     ),
     Mutant(
         "stale-gradient",
@@ -291,7 +291,7 @@ MUTANTS = [
         "hamq/learning/backup.py",
         old="jnp.exp(tile.log_weights) * values",
         new="tile.log_weights * values",
-        tests=(DRAWS + "::test_exhaustive_expected_values_are_exact[cell]",),
+        tests=(DRAWS + "::test_exhaustive_expected_values_are_exact[point]",),
     ),
     Mutant(
         "wrapped-from-zero",

@@ -115,7 +115,7 @@ def test_gaussian_on_a_circle_is_invariant():
     ("walls", "logdensity", "periodic"),
     [
         ("logit", two_modes, (False, False)),
-        ("logit", two_modes_on_a_circle, (True, False)),
+        pytest.param("logit", two_modes_on_a_circle, (True, False), marks=pytest.mark.slow),
         ("reflect", two_modes, (False, False)),
     ],
     ids=["logit", "circle", "reflect"],
@@ -138,6 +138,7 @@ def twice_two_modes(next_state, state, action):
     return two_modes(next_state[:2], state[:2], action) + two_modes(next_state[2:], state[2:], action)
 
 
+@pytest.mark.slow
 def test_many_modes_in_four_dimensions_are_invariant():
     law = ExactLaw(lambda x: user_log(two_modes, x))
     points = law.draw(2 * NUM_CHAINS, seed=7)

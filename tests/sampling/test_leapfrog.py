@@ -62,7 +62,7 @@ def test_reversible(x64, walls, kind):
     np.testing.assert_allclose(-momentum, p, atol=1e-8)
 
 
-@pytest.mark.parametrize("kind", ["product", "correlated", "user"])
+@pytest.mark.parametrize("kind", ["correlated", "user"])
 @pytest.mark.parametrize("walls", WALLS)
 def test_energy_error_is_of_order_two(x64, walls, kind):
     """Half the step, twice as many: a quarter of the error (on the average of 64 trajectories of the same time)."""

@@ -2,14 +2,16 @@
 
 import re
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hamq.learning.draws import draw_each
+from hamq.learning.draws import _warn, draw_each
 from hamq.problem.grid import Grid
 from hamq.problem.kernel import GaussianKernel, UnnormalizedKernel
 from hamq.problem.problem import Problem
+from hamq.sampling.draws import make_info
 from hamq.sampling.exhaustive import Exhaustive
 from hamq.sampling.hmc import HMC
 from hamq.sampling.iid import IID
@@ -113,7 +115,7 @@ def test_rejection_that_never_falls_into_the_box():
         draw_each(problem, IID(3, "rejection"), key=0)
 
 
-@pytest.mark.parametrize("sampler", [HMC(4, step_size=0.3), Importance(20)], ids=["hmc", "importance"])
+@pytest.mark.parametrize("sampler", [HMC(4, num_leapfrog=1, step_size=0.3), Importance(20)], ids=["hmc", "importance"])
 def test_density_without_a_number(sampler):
     """NaN everywhere for one pair, −inf everywhere for another: stopped, with the name of the first."""
 
@@ -135,7 +137,7 @@ def test_gradient_that_is_not_a_number_at_a_wall(walls):
         room = jnp.maximum(1 - next_state[0] ** 2, 0.0)
         return -jnp.sqrt(room) + bell(next_state, state, action)
 
-    drawn = draw_each(user_problem(logdensity, law="linear"), HMC(40, step_size=0.3, walls=walls), key=0)
+    drawn = draw_each(user_problem(logdensity, law="linear"), HMC(40, num_leapfrog=2, step_size=0.5, walls=walls), key=0)
     points = np.asarray(drawn.draws.locations)
     assert np.all(np.abs(points) <= 1)
     assert np.ptp(points, axis=-1).min() > 0.1
@@ -152,11 +154,38 @@ def test_stiff_soft_walls():
     assert "walls='logit'" in message
 
 
+SENTENCES = {
+    "3 of 84 chains never moved; use a smaller step_size (None adapts it) or walls='logit'": {"is_stuck": 3},
+    "3 of 84 pairs have several modes that the chain did not cross; use more samples": {"num_modes": 3},
+    "the weights of 3 of 84 pairs have an effective size below 0.1 of the draws; use HMC": {"weight_share": 3},
+    "3.6% of the draws lie outside the box; use a larger sharpness or walls='logit'": {"outside": 3},
+    "6 trajectories ended in a non-finite energy and were rejected; use a smaller step_size": {"num_nonfinite": 3},
+}
+BAD = {"is_stuck": True, "num_modes": 2, "weight_share": 0.05, "outside": 1.0, "num_nonfinite": 2}
+
+
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_warnings_say_what_to_change(sentence):
+    """Three bad pairs of 42 × 2; the tests below see them come about."""
+    good = jax.tree.map(lambda leaf: np.full((42, 2), leaf), make_info())
+    for name, count in SENTENCES[sentence].items():
+        getattr(good, name).ravel()[:count] = BAD[name]
+    with pytest.warns(HamqWarning, match=re.escape(f"product: {sentence}.")) as found:
+        _warn(pose("product"), good)
+    assert len(found) == 1
+
+
+def test_good_draws_are_not_warned_about():
+    _warn(pose("product"), jax.tree.map(lambda leaf: np.full((42, 2), leaf), make_info()))
+
+
+@pytest.mark.slow
 def test_soft_walls_that_leak():
     with pytest.warns(HamqWarning, match=r"product: \d+\.\d% of the draws lie outside the box; use a larger sharpness"):
         draw_each(pose("product"), HMC(20, step_size=0.2, walls="sigmoid", sharpness=2.0), key=0)
 
 
+@pytest.mark.slow
 def test_weights_that_collapse():
     """A thin ring in three dimensions: nothing like its Laplace approximations."""
 
@@ -167,6 +196,7 @@ def test_weights_that_collapse():
         draw_each(user_problem(ring, d=3), Importance(100), key=0)
 
 
+@pytest.mark.slow
 def test_chains_that_never_moved():
     """Steps of 20 standard deviations are all rejected."""
     with pytest.warns(HamqWarning, match=r"product: \d+ of 84 chains never moved; use a smaller step_size"):

@@ -55,12 +55,11 @@ def test_acrobot_does_not_underflow():
     for sampler in (Exhaustive(), IID(50), HMC(50)):
         drawn = draw_each(problem, sampler, states, key=0)
         assert not np.any(drawn.info.has_failed)
+        assert np.mean(drawn.info.acceptance) >= 0.9
         located = np.asarray(drawn.draws.locations, np.int64)
         points = problem.grid.states_at(located.ravel()).reshape(*located.shape, -1)
         weights = np.full(located.shape, 1 / located.shape[-1]) if drawn.draws.log_weights is None else 0
-        weights = (
-            weights if drawn.draws.log_weights is None else np.exp(np.asarray(drawn.draws.log_weights, np.float64))
-        )
+        weights = weights if drawn.draws.log_weights is None else np.exp(np.asarray(drawn.draws.log_weights, np.float64))
         assert np.all(np.isfinite(weights))
         np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-4)
         found = np.einsum("san,sand->sad", weights, points)
