@@ -20,7 +20,7 @@ from hamq.problem.grid import Grid
 from hamq.problem.kernel import GaussianKernel
 from hamq.problem.normal import axis_log_masses
 from hamq.problem.problem import Problem
-from hamq.problem.tables import _require_finite, _tabulate, mean_table, std_table
+from hamq.problem.tables import require_finite, tabulate, mean_table, std_table
 from hamq.types import Law
 
 EPSILON = float(np.finfo(np.float64).eps)
@@ -102,8 +102,8 @@ def _moments(problem: Problem) -> list[Moments]:
         return [_axis_moments(problem, means[..., axis], stds[..., axis], axis) for axis in axes]
     moments = []
     for axis in axes:  # the table of all means would be the largest thing that a solver ever holds
-        means = _tabulate(problem, lambda state, action: kernel.mean(state, action)[axis])  # noqa: B023
-        _require_finite(problem, means, "mean")
+        means = tabulate(problem, lambda state, action: kernel.mean(state, action)[axis])  # noqa: B023
+        require_finite(problem, means, "mean")
         moments.append(_axis_moments(problem, means, stds[..., axis], axis))
     return moments
 

@@ -31,6 +31,8 @@ MAX_EVALUATIONS = 4 * 10**10
 """Density evaluations that quadrature may spend unless told otherwise: minutes on two cores."""
 FIRST_NODES = 4
 MAX_NODES = 64
+MAX_PEAK = 0.6
+"""Largest share of a row that one quadrature node may carry: more means a density narrower than the nodes are apart."""
 BLOCK_VALUES = 2**21
 TILE = 2**10
 """Points evaluated at once: a tile and what is computed from it stay in cache."""
@@ -38,10 +40,13 @@ TILE = 2**10
 
 def log_masses(problem: Problem, state: Float[Array, " d"], action: Array, num_nodes: int) -> Float[Array, " S"]:
     """log P(s' | s, a) on all grid states, normalised over the box; `num_nodes` per piece for quadrature."""
-    return _log_row(problem, state, action, None if problem.is_product else _quadrature(problem, num_nodes))
+    return _log_row(problem, state, action, None if problem.is_product else _quadrature(problem, num_nodes))[0]
 
 
-def _log_row(problem: Problem, state: Array, action: Array, quadrature: "Quadrature | None") -> Float[Array, " S"]:
+def _log_row(
+    problem: Problem, state: Array, action: Array, quadrature: "Quadrature | None"
+) -> tuple[Float[Array, " S"], Float[Array, ""]]:
+    """One row, and the largest share of it that a single quadrature node carries (0 for closed forms)."""
     density = problem.density(state, action)
     if quadrature is not None:
         return _integrate(problem, density, quadrature)
@@ -49,7 +54,7 @@ def _log_row(problem: Problem, state: Array, action: Array, quadrature: "Quadrat
     for i in range(problem.grid.dimension):
         axis = axis_log_masses(problem.grid, i, problem.law, density.mean[i], density.std[i])
         total = (total[:, None] + axis[None, :]).ravel()
-    return total
+    return total, jnp.zeros((), state.dtype)
 
 
 class AxisRule(NamedTuple):
@@ -117,8 +122,10 @@ def _quadrature(problem: Problem, num_nodes: int) -> Quadrature:
     )
 
 
-def _integrate(problem: Problem, density, quadrature: Quadrature) -> Float[Array, " S"]:
-    """log of the masses of one row."""
+def _integrate(
+    problem: Problem, density, quadrature: Quadrature
+) -> tuple[Float[Array, " S"], Float[Array, ""]]:
+    """log of the masses of one row, and the largest share of a single node."""
     log_at = _lifted(problem, density)
     shares = quadrature.shares
 
@@ -128,14 +135,18 @@ def _integrate(problem: Problem, density, quadrature: Quadrature) -> Float[Array
         largest = jnp.max(logs)
         # A tile that is −inf everywhere has mass 0, never exp(−inf + inf).
         values = jnp.exp(logs - jnp.where(jnp.isfinite(largest), largest, 0))
-        return jnp.dot(values.reshape(-1, len(shares)), shares) * volumes[:, None], largest
+        values = values.reshape(-1, len(shares))
+        peak = jnp.max(values * jnp.sum(shares, axis=1)[None, :] * volumes[:, None])
+        return jnp.dot(values, shares, precision="highest") * volumes[:, None], largest, peak
 
-    masses, scales = jax.lax.map(tile_masses, (quadrature.points, quadrature.volumes))
+    masses, scales, peaks = jax.lax.map(tile_masses, (quadrature.points, quadrature.volumes))
     largest = jnp.max(scales)
     # A row that is −inf everywhere stays −inf (and is refused by whoever asked), never 0/0.
-    masses = masses * jnp.exp(scales - jnp.where(jnp.isfinite(largest), largest, 0))[:, None, None]
+    factors = jnp.exp(scales - jnp.where(jnp.isfinite(largest), largest, 0))
+    masses = masses * factors[:, None, None]
     masses = _owned(masses.reshape(-1, shares.shape[1]), quadrature.rules, problem.grid.points)
-    return jnp.log(masses) - jnp.log(jnp.sum(masses))
+    total = jnp.sum(masses)
+    return jnp.log(masses) - jnp.log(total), jnp.max(peaks * factors) / total
 
 
 def _owned(masses: Float[Array, "_ corners"], rules: list[AxisRule], points: tuple[int, ...]) -> Float[Array, " S"]:
@@ -243,13 +254,15 @@ def all_rows(problem: Problem, tolerance: float, max_evaluations: int | None = N
 def _settled_block(problem, states, nodes, tolerance, budget, first_state):
     """Rows, error, nodes and evaluations of a few states; the error is the distance to the rule with ¾ of the nodes."""
     if problem.is_product or problem.law == "point":
-        return _rows(problem, states, nodes, first_state), 0.0, nodes, len(states) * _per_state(problem, nodes)
+        return _rows(problem, states, nodes, first_state)[0], 0.0, nodes, len(states) * _per_state(problem, nodes)
     evaluations = 0
     while True:
-        rows = _rows(problem, states, nodes, first_state)
-        coarse = _rows(problem, states, 3 * nodes // 4, first_state)
+        rows, peak = _rows(problem, states, nodes, first_state)
+        coarse, _ = _rows(problem, states, 3 * nodes // 4, first_state)
         evaluations += len(states) * _checked_cost(problem, nodes)
         error = float(0.5 * np.abs(rows - coarse).sum(axis=-1).max())
+        # Two rules agree on a peak that falls between the nodes of both; then one node carries the row.
+        error = error if peak <= MAX_PEAK else max(error, peak)
         too_dear = problem.num_states * _checked_cost(problem, 2 * nodes) > budget
         if error <= tolerance or 2 * nodes > MAX_NODES or too_dear:
             return rows, error, nodes, evaluations
@@ -264,11 +277,11 @@ def _checked_cost(problem: Problem, num_nodes: int) -> int:
     return _per_state(problem, num_nodes) + _per_state(problem, 3 * num_nodes // 4)
 
 
-def _rows(problem: Problem, states: np.ndarray, num_nodes: int, first_state: int) -> np.ndarray:
-    """Masses of a few states in float64."""
+def _rows(problem: Problem, states: np.ndarray, num_nodes: int, first_state: int) -> tuple[np.ndarray, float]:
+    """Masses of a few states in float64, and the largest share of a row that one node carries."""
     batch = max(1, TILE * problem.num_actions // _per_state(problem, num_nodes))
     with jax.enable_x64(True):
-        logs = np.asarray(_batched_rows(problem, jnp.asarray(states), num_nodes, batch))
+        logs, peaks = (np.asarray(a) for a in _batched_rows(problem, jnp.asarray(states), num_nodes, batch))
     bad = ~np.isfinite(logs).any(axis=-1) | np.isnan(logs).any(axis=-1)
     if np.any(bad):
         s, a = (int(v) for v in np.argwhere(bad)[0])
@@ -276,11 +289,11 @@ def _rows(problem: Problem, states: np.ndarray, num_nodes: int, first_state: int
             f"the density of {problem.name} has no finite mass in the box at {pair_name(problem, first_state + s, a)}; "
             "the log-density must be a number at some grid point, and never NaN."
         )
-    return np.exp(logs)
+    return np.exp(logs), float(peaks.max())
 
 
 @eqx.filter_jit
-def _batched_rows(problem: Problem, states: Array, num_nodes: int, batch: int) -> Array:
+def _batched_rows(problem: Problem, states: Array, num_nodes: int, batch: int) -> tuple[Array, Array]:
     actions = action_values(problem)
     num_states, num_actions = len(states), len(actions)
     quadrature = None if problem.is_product else _quadrature(problem, num_nodes)  # once, not in every turn of the loop
@@ -292,8 +305,8 @@ def _batched_rows(problem: Problem, states: Array, num_nodes: int, batch: int) -
     turns = math.ceil(count / batch)
     # Turns of one size: a remainder would be compiled a second time. What fills the last turn up is cut off.
     pairs = np.resize(np.arange(count), (turns, math.ceil(count / turns)))
-    logs = jax.lax.map(jax.vmap(row) if batch > 1 else lambda pair: row(pair[0]), jnp.asarray(pairs))
-    return logs.reshape(-1, problem.num_states)[:count].reshape(num_states, num_actions, -1)
+    logs, peaks = jax.lax.map(jax.vmap(row) if batch > 1 else lambda pair: row(pair[0]), jnp.asarray(pairs))
+    return logs.reshape(-1, problem.num_states)[:count].reshape(num_states, num_actions, -1), peaks
 
 
 def settled_nodes(problem: Problem, tolerance: float = 1e-4, num_probes: int = 8) -> int:

@@ -75,7 +75,7 @@ class Problem(eqx.Module):
         self.terminal = terminal
         self.name = str(name)
         self.law = law
-        self.expected = tuple(expected)
+        self.expected = (expected,) if isinstance(expected, str) else tuple(expected)
         self.is_product = checks.check_functions(grid, self.actions, kernel, reward, terminal)
         found = checks.look_for_surprises(grid, self.actions, kernel, reward, law)
         self.notes = (*notes, *checks.warn_unless_expected(found, self.expected, self.name))
@@ -93,7 +93,7 @@ class Problem(eqx.Module):
         return self.kernel.at(self.grid, state, action)
 
     def __repr__(self) -> str:
-        size = self.num_states if self.num_states < 10**9 else f"{self.num_states:.2e}"
+        size = self.num_states if self.num_states < 10**9 else f"about 10^{len(str(self.num_states)) - 1}"
         return (
             f"Problem({self.name!r}: {size} states in {self.grid.dimension} dimensions × {self.num_actions} actions, "
             f"{type(self.kernel).__name__}, law {self.law!r}, discount {self.discount:g})"

@@ -17,17 +17,17 @@ CHUNK_VALUES = 2**21
 
 def reward_table(problem: Problem) -> Float[np.ndarray, "S A"]:
     """r(s, a) of all pairs, 0 in terminal states."""
-    table = _tabulate(problem, problem.reward)
+    table = tabulate(problem, problem.reward)
     ended = terminal_table(problem)
     if ended is not None:
         table[ended] = 0
-    _require_finite(problem, table, "reward")
+    require_finite(problem, table, "reward")
     return table
 
 
 def mean_table(problem: Problem) -> Float[np.ndarray, "S A d"]:
-    table = _tabulate(problem, _gaussian(problem).mean, (problem.grid.dimension,))
-    _require_finite(problem, table, "mean")
+    table = tabulate(problem, _gaussian(problem).mean, (problem.grid.dimension,))
+    require_finite(problem, table, "mean")
     return table
 
 
@@ -36,8 +36,8 @@ def std_table(problem: Problem) -> Float[np.ndarray, "..."]:
     covariance = _gaussian(problem).covariance
     if not callable(covariance):
         return np.sqrt(np.asarray(covariance, np.float64))
-    table = _tabulate(problem, covariance, (problem.grid.dimension,))
-    _require_finite(problem, table, "covariance")
+    table = tabulate(problem, covariance, (problem.grid.dimension,))
+    require_finite(problem, table, "covariance")
     if np.any(table <= 0):
         s, a, i = (int(v) for v in np.argwhere(table <= 0)[0])
         raise ValueError(
@@ -67,7 +67,7 @@ def terminal_table(problem: Problem) -> Bool[np.ndarray, " S"] | None:
         return np.concatenate([np.asarray(evaluate(jnp.asarray(c))) for c in np.array_split(states, _chunks(states.size))])
 
 
-def _tabulate(problem: Problem, function, shape: tuple[int, ...] = ()) -> np.ndarray:
+def tabulate(problem: Problem, function, shape: tuple[int, ...] = ()) -> np.ndarray:
     states = problem.grid.states()
     table = np.empty((problem.num_states, problem.num_actions, *shape))
     with jax.enable_x64(True):
@@ -90,7 +90,7 @@ def _gaussian(problem: Problem) -> GaussianKernel:
     return problem.kernel
 
 
-def _require_finite(problem: Problem, table: np.ndarray, name: str) -> None:
+def require_finite(problem: Problem, table: np.ndarray, name: str) -> None:
     bad = ~np.isfinite(table)
     if np.any(bad):
         s, a = (int(v) for v in np.argwhere(bad)[0][:2])

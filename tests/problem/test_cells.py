@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.integrate
+import scipy.stats
 
 from hamq.problem import zoo
 from hamq.problem.cells import all_rows, available_bytes, estimate, log_masses, require_room, settled_nodes
@@ -268,3 +269,18 @@ def test_nodes_for_samplers_settle():
     assert settled_nodes(problem(GaussianKernel(mean, [0.2, 0.5]))) == 4
     few, many = (settled_nodes(problem(UnnormalizedKernel(bumpy)), tolerance) for tolerance in (1e-1, 1e-7))
     assert few < many
+
+
+@pytest.mark.parametrize("width", [0.002, 0.005, 0.02, 0.1])
+def test_error_covers_densities_narrower_than_the_first_nodes_are_apart(width):
+    """A peak between the nodes of two rules makes them agree on the same wrong row; the error must not follow them."""
+    centre = 0.13  # beside the edge at 0.125 between two cells
+
+    def logdensity(point, state, action):
+        return -0.5 * jnp.sum(((point - centre) / width) ** 2) + 0 * state[0] * action
+
+    grid = Grid([-1.0], [1.0], [9])
+    problem = Problem(grid, [0.0, 1.0], UnnormalizedKernel(logdensity), lambda s, a: -s[0] ** 2, 0.9)
+    rows = all_rows(problem, 1e-6)
+    exact = np.diff(scipy.stats.norm.cdf(grid.axis_edges(0), centre, width))
+    assert 0.5 * np.abs(rows.masses - exact / exact.sum()).sum(axis=-1).max() <= rows.error + 1e-12
