@@ -359,8 +359,8 @@ MUTANTS = [
     Mutant(
         "cells-of-one-volume",
         "hamq/problem/cells.py",
-        old="shares) * volumes[:, None], largest",
-        new="shares), largest",
+        old="* volumes[:, None], largest, peak",
+        new=", largest, peak",
         tests=("tests/problem/test_cells.py::test_unnormalised_rows_against_a_dense_sum[periodic0-cell]",),
     ),
     Mutant(
