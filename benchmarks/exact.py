@@ -165,9 +165,7 @@ def show(records: list[dict], alone: list[dict]) -> None:
     from rich.table import Table
 
     console = Console(width=120)
-    table = Table(
-        title=f"the same problem to {TOLERANCE:g}", caption="set-up: tables with compilation (hamq), dense rows"
-    )
+    table = Table(title=f"the same problem to {TOLERANCE:g}", caption="set-up: tables with compilation (hamq), dense rows")
     for column in ("problem", "solver", "set-up s", "sweep ms", "solve s", "error", "peak MB", "compile s"):
         table.add_column(column, justify="left" if column in ("problem", "solver") else "right")
     for record in records:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from hamq.exact.value_iteration import solve_exact as solve_exact
     from hamq.learning.backup import expected_values as expected_values
     from hamq.learning.draws import draw_each as draw_each
-    from hamq.problem import zoo as problems  # noqa: F401
+    from hamq.problem import zoo as problems
     from hamq.problem.grid import Grid as Grid
     from hamq.problem.kernel import GaussianKernel as GaussianKernel
     from hamq.problem.kernel import UnnormalizedKernel as UnnormalizedKernel
@@ -38,7 +38,7 @@ _HOME = {
 }
 
 __version__ = "0.1.0"
-__all__ = [*_HOME, "problems"]  # noqa: PLE0604
+__all__ = [*_HOME, "problems"]
 
 
 def __getattr__(name: str) -> Any:

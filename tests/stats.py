@@ -47,9 +47,7 @@ def assert_distribution(counts, expected_probabilities, *, resolution, false_ala
     assert counts.shape == p.shape, f"{counts.size} counts for {p.size} probabilities"
     assert np.all(p >= 0) and abs(p.sum() - 1) < 1e-5, f"not probabilities: they sum to {p.sum()}"
     n, p = counts.sum(), p / p.sum()
-    assert not np.any(counts[p == 0]), (
-        f"draws in cells without mass: {np.flatnonzero((p == 0) & (counts > 0))}"
-    )
+    assert not np.any(counts[p == 0]), f"draws in cells without mass: {np.flatnonzero((p == 0) & (counts > 0))}"
 
     counts, p, pooled = _pool(counts, p, n)
     dof = p.size - 1

@@ -100,6 +100,7 @@ def make_operator(
     problem: Problem, law_error: float = LOOSE, max_bytes: int | None = None, max_evaluations: int | None = None
 ) -> BellmanOperator:
     """The operator with masses off by at most `law_error` in total variation where they come from quadrature."""
+    tables.check_covariances(problem)
     if problem.is_product:
         require_tables(problem, max_bytes)
     else:

@@ -20,7 +20,7 @@ from hamq.problem.grid import Grid
 from hamq.problem.kernel import GaussianKernel
 from hamq.problem.normal import axis_log_masses
 from hamq.problem.problem import Problem
-from hamq.problem.tables import require_finite, tabulate, mean_table, std_table
+from hamq.problem.tables import mean_table, require_finite, std_table, tabulate
 from hamq.types import Law
 
 EPSILON = float(np.finfo(np.float64).eps)

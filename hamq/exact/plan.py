@@ -114,9 +114,7 @@ def _edge(sizes: tuple[int, ...], depends: list[int], fixed: int, done: int, gro
     after = (before & ~summed) | touched
     operand, result, table = size(before), size(after), size(touched | summed)
     multiply_adds = size(before | touched)
-    seconds = (
-        MULTIPLY_ADD * multiply_adds + READ * (2 * operand + table + result) + CALL * size(before & touched) + STEP
-    )
+    seconds = MULTIPLY_ADD * multiply_adds + READ * (2 * operand + table + result) + CALL * size(before & touched) + STEP
     turns = size(fixed) if (reached | reach) & fixed else 1
     return _Edge(
         before,

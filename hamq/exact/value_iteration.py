@@ -26,9 +26,7 @@ def solve_exact(
     """
     require_positive("tolerance", tolerance)
     warn_unless_expected(outside_surprises(problem), problem.expected, problem.name)
-    operator, solved, history = settle(
-        problem, lambda q: q.max(axis=1), tolerance, max_sweeps, max_bytes, max_evaluations
-    )
+    operator, solved, history = settle(problem, lambda q: q.max(axis=1), tolerance, max_sweeps, max_bytes, max_evaluations)
     low, high, _ = solved.bounds
     q = solved.table
     q += (low + high) / 2

@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
 from hamq.problem.problem import Problem, action_values, pair_name
+from hamq.problem.tables import check_covariances
 from hamq.sampling.draws import AbstractSampler, Info, Target
 from hamq.types import HamqWarning, Key, as_key
 
@@ -69,6 +70,7 @@ def draw_each(
     prepare_key, draw_key = jr.split(as_key(key))
     problem.grid.require_enumerable("Drawing for every state")
     indices = np.arange(problem.num_states) if states is None else np.asarray(states)
+    check_covariances(problem)
     sampler, preparation = sampler.prepare(problem, key=prepare_key)
     draws, info = _draw_calls(problem, sampler, indices, draw_key, coupled)
     _stop_at_failure(problem, indices, info)

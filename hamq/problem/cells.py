@@ -22,7 +22,7 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float
 
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import CorrelatedDensity
+from hamq.problem.kernel import CorrelatedDensity, GaussianKernel, ProductDensity
 from hamq.problem.normal import NUM_IMAGES, axis_log_masses
 from hamq.problem.problem import Problem, action_values, pair_name
 from hamq.types import Law
@@ -50,6 +50,7 @@ def _log_row(
     density = problem.density(state, action)
     if quadrature is not None:
         return _integrate(problem, density, quadrature)
+    assert isinstance(density, ProductDensity)
     total = jnp.zeros((1,), state.dtype)
     for i in range(problem.grid.dimension):
         axis = axis_log_masses(problem.grid, i, problem.law, density.mean[i], density.std[i])
@@ -122,9 +123,7 @@ def _quadrature(problem: Problem, num_nodes: int) -> Quadrature:
     )
 
 
-def _integrate(
-    problem: Problem, density, quadrature: Quadrature
-) -> tuple[Float[Array, " S"], Float[Array, ""]]:
+def _integrate(problem: Problem, density, quadrature: Quadrature) -> tuple[Float[Array, " S"], Float[Array, ""]]:
     """log of the masses of one row, and the largest share of a single node."""
     log_at = _lifted(problem, density)
     shares = quadrature.shares
@@ -181,6 +180,7 @@ def _lifted(problem: Problem, density):
 
 def _image_shifts(problem: Problem) -> np.ndarray:
     """Shifts of a correlated normal's images round its circles, as far as 6.5 σ (σ half a circle where it varies)."""
+    assert isinstance(problem.kernel, GaussianKernel)
     grid, covariance = problem.grid, problem.kernel.covariance
     widths = np.asarray(grid.widths)
     stds = widths / 2 if callable(covariance) else np.sqrt(np.diag(covariance))

@@ -39,7 +39,8 @@ def check_actions(actions) -> np.ndarray:
         raise ValueError(f"Problem: action {int(np.argwhere(~np.isfinite(actions))[0][0])} is not finite.")
     unique, counts = np.unique(actions, axis=0, return_counts=True)
     if len(unique) < len(actions):
-        raise ValueError(f"Problem: the action {unique[counts > 1][0]} is given {counts.max()} times; give each action once.")
+        twice = unique[counts > 1][0]
+        raise ValueError(f"Problem: the action {twice} is given {counts.max()} times; give each action once.")
     return actions
 
 
@@ -62,7 +63,7 @@ def check_functions(grid: Grid, actions: np.ndarray, kernel, reward: UserFunctio
             shape = np.shape(kernel.covariance)
             if shape not in ((d,), (d, d)):
                 raise ValueError(
-                    f"GaussianKernel: covariance has shape {shape} and the grid has {d} dimensions; give [{d}] or [{d}, {d}]."
+                    f"GaussianKernel: covariance has shape {shape} and the grid has {d} axes; give [{d}] or [{d}, {d}]."
                 )
         is_product = len(shape) == 1
     _check_purity(grid, actions, kernel, reward)

@@ -46,7 +46,7 @@ class Grid(eqx.Module):
         for i, (low, high, n) in enumerate(zip(self.lower, self.upper, self.points, strict=True)):
             if not (math.isfinite(low) and math.isfinite(high)):
                 raise ValueError(
-                    f"Grid: axis {i} runs from {low} to {high}; the box must be finite. Cut it where the state has no business."
+                    f"Grid: axis {i} runs from {low} to {high}; the box must be finite; cut it where the state has no use."
                 )
             if low >= high:
                 raise ValueError(f"Grid: axis {i} has lower = {low} and upper = {high}; lower must be below upper.")
@@ -149,9 +149,7 @@ class Grid(eqx.Module):
         strides = np.cumprod((1, *self.points[:0:-1]))[::-1]
         total = jnp.zeros((), point.dtype)
         for corner in itertools.product((0, 1), repeat=self.dimension):
-            index = sum(
-                (right[i] if up else left[i]) * int(strides[i]) for i, up in enumerate(corner)
-            )
+            index = sum((right[i] if up else left[i]) * int(strides[i]) for i, up in enumerate(corner))
             weight = math.prod([share[i] if up else 1 - share[i] for i, up in enumerate(corner)])
             total = total + weight * values[index]
         return total

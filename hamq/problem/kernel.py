@@ -98,7 +98,7 @@ class GaussianKernel(eqx.Module):
     """
 
     mean: UserFunction = eqx.field(static=True)
-    covariance: UserFunction | tuple = eqx.field(static=True)  # nested tuples: hashable, so that jit sees constants
+    covariance: Any = eqx.field(static=True)  # a function, or nested tuples: hashable, so that jit sees constants
 
     def __init__(self, mean: UserFunction, covariance: Any):
         if not callable(mean):
@@ -140,8 +140,7 @@ class UnnormalizedKernel(eqx.Module):
     def __check_init__(self):
         if not callable(self.logdensity):
             raise ValueError(
-                "UnnormalizedKernel: logdensity must be a function of (next_state, state, action), "
-                f"got {self.logdensity!r}."
+                f"UnnormalizedKernel: logdensity must be a function of (next_state, state, action), got {self.logdensity!r}."
             )
 
     def at(self, grid: Grid, state: Float[Array, " d"], action: Array) -> AbstractDensity:

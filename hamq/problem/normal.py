@@ -25,9 +25,7 @@ MAX_WRAPPED_STD = 1.5
 _SQRT_HALF = 0.5**0.5
 
 
-def axis_log_masses(
-    grid: Grid, axis: int, law: Law, mean: ScalarLike, std: ScalarLike
-) -> Float[Array, " n"]:
+def axis_log_masses(grid: Grid, axis: int, law: Law, mean: ScalarLike, std: ScalarLike) -> Float[Array, " n"]:
     """log P(node) on one axis for a normal (mean, std) cut to the box, or wrapped round a periodic axis."""
     mean, std = jnp.asarray(mean), jnp.asarray(std)
     if grid.periodic[axis]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Shaped
+from jaxtyping import Array, Float, Int, ScalarLike, Shaped
 
 from hamq.problem.kernel import AbstractDensity
 from hamq.problem.problem import Problem
@@ -49,16 +49,16 @@ class Info(NamedTuple):
 
 
 def make_info(
-    acceptance=1.0,
-    is_stuck=False,
-    outside=0.0,
-    num_modes=1,
-    num_crossings=0,
-    num_nonfinite=0,
-    weight_share=1.0,
-    has_failed=False,
-    density_evaluations=0,
-    gradient_evaluations=0,
+    acceptance: ScalarLike = 1.0,
+    is_stuck: ScalarLike = False,
+    outside: ScalarLike = 0.0,
+    num_modes: ScalarLike = 1,
+    num_crossings: ScalarLike = 0,
+    num_nonfinite: ScalarLike = 0,
+    weight_share: ScalarLike = 1.0,
+    has_failed: ScalarLike = False,
+    density_evaluations: ScalarLike = 0,
+    gradient_evaluations: ScalarLike = 0,
 ) -> Info:
     """Info of a sampler that says only what it has to say."""
     whole = (num_modes, num_crossings, num_nonfinite, density_evaluations, gradient_evaluations)

@@ -213,6 +213,7 @@ class HMC(AbstractSampler):
 
 def _jump(potential, modes, state: ChainState, noise: ChainNoise) -> tuple[ChainState, Bool[Array, ""]]:
     """Independence Metropolis: accept with probability min(1, p(y')q(y)/(p(y)q(y')))."""
+    assert isinstance(noise.jump, JumpNoise)
     y = propose(potential, modes, noise.jump)
     energy = potential.energy(y)
     log_ratio = state.energy - energy + log_proposal(potential, modes, state.position) - log_proposal(potential, modes, y)

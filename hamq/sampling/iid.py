@@ -15,7 +15,7 @@ from jax.scipy.special import ndtri
 from jaxtyping import Array
 
 from hamq.problem import cells
-from hamq.problem.kernel import CorrelatedDensity, GaussianKernel, ProductDensity
+from hamq.problem.kernel import AbstractDensity, CorrelatedDensity, GaussianKernel, ProductDensity
 from hamq.problem.problem import Problem
 from hamq.sampling.draws import AbstractSampler, Draws, Info, Target, even_weights, make_info, require_count
 from hamq.sampling.exhaustive import MAX_EVALUATIONS_PER_PAIR, masses_cost
@@ -92,13 +92,15 @@ def _best_method(problem: Problem) -> Literal["product", "masses", "rejection"]:
     )
 
 
-def _rejected(density: CorrelatedDensity, target: Target, num_samples: int, *, key: Key) -> tuple[Draws, Info]:
+def _rejected(density: AbstractDensity, target: Target, num_samples: int, *, key: Key) -> tuple[Draws, Info]:
     """Each draw tries until it falls into the box; has_failed when one of them ran out of tries."""
     grid, d = target.problem.grid, target.problem.grid.dimension
 
     def missing(carry):
         tries, _, is_inside = carry
         return (tries < MAX_TRIES) & ~jnp.all(is_inside)
+
+    assert isinstance(density, (ProductDensity, CorrelatedDensity))
 
     def again(carry):
         tries, points, is_inside = carry

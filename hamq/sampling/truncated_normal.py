@@ -6,14 +6,12 @@ itself underflows, log Φ does not.
 
 import jax.numpy as jnp
 from jax.scipy.special import log_ndtr, ndtri
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 
 NUM_NEWTON = 4
 
 
-def truncated_normal(
-    u: Float[Array, "..."], mean: ArrayLike, std: ArrayLike, lower: ArrayLike, upper: ArrayLike
-) -> Float[Array, "..."]:
+def truncated_normal(u: Float[Array, "..."], mean: Array, std: Array, lower: Array, upper: Array) -> Float[Array, "..."]:
     """Quantile u of a normal (mean, std) cut to [lower, upper]; arrays broadcast against u."""
     a, b = (lower - mean) / std, (upper - mean) / std
     is_mirrored = a + b > 0  # the box lies above the mean: look at −z, where the logs are of the lower tail

@@ -159,9 +159,7 @@ def print_table(outcomes: Sequence[Outcome], console: Console) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Plants bugs and expects the tests to see them.")
     names = [mutant.name for mutant in MUTANTS]
-    parser.add_argument(
-        "--only", action="append", choices=names, metavar="NAME", help="try this one; may repeat"
-    )
+    parser.add_argument("--only", action="append", choices=names, metavar="NAME", help="try this one; may repeat")
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time (default: 2)")
     options = parser.parse_args(arguments)
     mutants = [mutant for mutant in MUTANTS if not options.only or mutant.name in options.only]

@@ -228,9 +228,7 @@ def test_evaluations_that_take_too_long_are_refused_with_the_number():
     mine = zoo.repelling_agents(2, points=6)
     needed = estimate(mine)[1]
     assert needed == 36 * 9 * 24**2
-    with pytest.raises(
-        ValueError, match=r"It needs at least 1\.87e\+05 density evaluations, and 1\.00e\+05 are allowed"
-    ):
+    with pytest.raises(ValueError, match=r"It needs at least 1\.87e\+05 density evaluations, and 1\.00e\+05 are allowed"):
         require_room(mine, "It", None, 10**5)
     require_room(mine, "It", None, needed)
     require_room(zoo.pendulum(), "It", None, 1)  # closed forms evaluate no density
@@ -280,7 +278,7 @@ def test_error_covers_densities_narrower_than_the_first_nodes_are_apart(width):
         return -0.5 * jnp.sum(((point - centre) / width) ** 2) + 0 * state[0] * action
 
     grid = Grid([-1.0], [1.0], [9])
-    problem = Problem(grid, [0.0, 1.0], UnnormalizedKernel(logdensity), lambda s, a: -s[0] ** 2, 0.9)
+    problem = Problem(grid, [0.0, 1.0], UnnormalizedKernel(logdensity), lambda s, a: -(s[0] ** 2), 0.9)
     rows = all_rows(problem, 1e-6)
     exact = np.diff(scipy.stats.norm.cdf(grid.axis_edges(0), centre, width))
     assert 0.5 * np.abs(rows.masses - exact / exact.sum()).sum(axis=-1).max() <= rows.error + 1e-12

@@ -13,9 +13,7 @@ FEW = settings(max_examples=15)
 
 
 # A strategy may not build the grid itself: beartype draws random numbers, which hypothesis forbids there.
-AXES = st.lists(
-    st.tuples(st.floats(-10, 10), st.floats(0.1, 20), st.integers(2, 6), st.booleans()), min_size=1, max_size=3
-)
+AXES = st.lists(st.tuples(st.floats(-10, 10), st.floats(0.1, 20), st.integers(2, 6), st.booleans()), min_size=1, max_size=3)
 
 
 def grid_of(axes) -> Grid:

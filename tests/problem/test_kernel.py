@@ -60,11 +60,7 @@ def test_gradient_against_finite_differences(x64, name, point):
     steps = h * jnp.eye(3)
     # Fourth order, so that rounding and truncation meet near 1e-10.
     numeric = [
-        (
-            8 * (density.log(point + e) - density.log(point - e))
-            - density.log(point + 2 * e)
-            + density.log(point - 2 * e)
-        )
+        (8 * (density.log(point + e) - density.log(point - e)) - density.log(point + 2 * e) + density.log(point - 2 * e))
         / (12 * h)
         for e in steps
     ]

@@ -51,9 +51,7 @@ def problem(**changes) -> Problem:
 
 def test_a_sound_problem_says_what_it_is():
     mine = problem(name="mine")
-    assert repr(mine) == (
-        "Problem('mine': 20 states in 2 dimensions × 3 actions, GaussianKernel, law 'cell', discount 0.9)"
-    )
+    assert repr(mine) == ("Problem('mine': 20 states in 2 dimensions × 3 actions, GaussianKernel, law 'cell', discount 0.9)")
     assert (mine.num_states, mine.num_actions, mine.is_product, mine.notes) == (20, 3, True, ())
 
 
@@ -384,7 +382,5 @@ def test_nothing_is_looked_for_where_it_cannot_be_known():
 
 def test_pairs_have_names():
     assert pair_name(problem(), 7, 1) == "state 7 (-0.5, 2), action 1 (0)"
-    pushed = problem(
-        actions=[[0.5, -1.0]], kernel=GaussianKernel(lambda s, a: s + a, [0.1, 0.2]), reward=lambda s, a: a[0]
-    )
+    pushed = problem(actions=[[0.5, -1.0]], kernel=GaussianKernel(lambda s, a: s + a, [0.1, 0.2]), reward=lambda s, a: a[0])
     assert pair_name(pushed, 0, 0) == "state 0 (-1, -2), action 0 (0.5, -1)"

@@ -28,9 +28,7 @@ def gaussian(kind: str, mean):
     if kind == "product":
         return ProductDensity(mean, jnp.asarray(STD, dtype))
     matrix = np.asarray(MATRIX)
-    return CorrelatedDensity(
-        mean, jnp.asarray(np.linalg.cholesky(matrix), dtype), jnp.asarray(np.linalg.inv(matrix), dtype)
-    )
+    return CorrelatedDensity(mean, jnp.asarray(np.linalg.cholesky(matrix), dtype), jnp.asarray(np.linalg.inv(matrix), dtype))
 
 
 def gaussian_log(kind: str, mean, x):

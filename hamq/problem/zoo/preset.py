@@ -136,9 +136,7 @@ def _circles(name: str, constants: Preset, periodic: bool | Sequence[bool]) -> t
     d, allowed = len(constants.lower.value), constants.circles
     if isinstance(periodic, (bool, np.bool_)):
         if periodic and not allowed:
-            raise ValueError(
-                f"{name}: periodic must be False, got True; no axis of its box is a full turn of an angle."
-            )
+            raise ValueError(f"{name}: periodic must be False, got True; no axis of its box is a full turn of an angle.")
         return tuple(bool(periodic) and i in allowed for i in range(d))
     chosen = tuple(bool(circle) for circle in periodic)
     if len(chosen) != d:

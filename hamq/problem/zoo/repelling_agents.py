@@ -73,9 +73,7 @@ def repelling_agents(
     name = "repelling_agents"
     check_count(name, "num_agents", num_agents, 1, "it is the dimension of the state")
     if not is_number(strength) or strength < 0:
-        raise ValueError(
-            f"{name}: strength must be a finite number of at least 0, got {strength!r}; 0 means no repulsion."
-        )
+        raise ValueError(f"{name}: strength must be a finite number of at least 0, got {strength!r}; 0 means no repulsion.")
     return Problem(
         grid=Grid([-1.0] * num_agents, [1.0] * num_agents, points),
         actions=_actions(name, num_agents, per_agent),
