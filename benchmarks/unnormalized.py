@@ -129,7 +129,7 @@ def measure(num_agents, strength, samples, replicates, seed):
     estimates, info = run(hmc)
     spent = int(info.density_evaluations.max() + info.gradient_evaluations.max())
     row |= {
-        "step_size": hmc.step_size,
+        "step_size": float(hmc.step_size),
         "acceptance": float(info.acceptance.mean()),
         "crossings": float(info.num_crossings.mean()) / samples,
         "modes": float(info.num_modes.mean()),

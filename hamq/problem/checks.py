@@ -63,7 +63,8 @@ def check_functions(grid: Grid, actions: np.ndarray, kernel, reward: UserFunctio
             shape = np.shape(kernel.covariance)
             if shape not in ((d,), (d, d)):
                 raise ValueError(
-                    f"GaussianKernel: covariance has shape {shape} and the grid has {d} axes; give [{d}] or [{d}, {d}]."
+                    f"GaussianKernel: covariance has shape {shape} and the grid has {d} dimensions; "
+                    f"give [{d}] or [{d}, {d}]."
                 )
         is_product = len(shape) == 1
     _check_purity(grid, actions, kernel, reward)

@@ -10,6 +10,7 @@ the wrapped normal. An unnormalised density is a function on the circle: it is c
 """
 
 import abc
+import functools
 from typing import Any
 
 import equinox as eqx
@@ -63,10 +64,10 @@ class CorrelatedDensity(AbstractDensity):
     precision: Float[Array, "d d"]
 
     def log(self, point):
-        return 0.5 * jnp.dot(point - self.mean, self.gradient(point))
+        return 0.5 * jnp.sum((point - self.mean) * self.gradient(point))
 
     def gradient(self, point):
-        return self.precision @ (self.mean - point)
+        return times(self.precision, self.mean - point)
 
     def curvature(self, point):
         del point
@@ -89,6 +90,11 @@ class UserDensity(AbstractDensity):
 
     def curvature(self, point):
         return -jax.hessian(self.log)(point)
+
+
+def times(matrix: Float[Array, "d d"], vector: Float[Array, " d"]) -> Float[Array, " d"]:
+    """Matrix times vector, column by column: a batched matrix product would round by its place in the batch."""
+    return functools.reduce(jnp.add, [matrix[:, j] * vector[j] for j in range(vector.shape[0])])
 
 
 class GaussianKernel(eqx.Module):

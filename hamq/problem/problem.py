@@ -1,6 +1,7 @@
 """A stochastic control problem on a grid: who moves where, with what density, for what reward."""
 
 import math
+from decimal import Decimal
 from typing import Any
 
 import equinox as eqx
@@ -93,7 +94,7 @@ class Problem(eqx.Module):
         return self.kernel.at(self.grid, state, action)
 
     def __repr__(self) -> str:
-        size = self.num_states if self.num_states < 10**9 else f"about 10^{len(str(self.num_states)) - 1}"
+        size = self.num_states if self.num_states < 10**9 else f"{Decimal(self.num_states):.2e}"
         return (
             f"Problem({self.name!r}: {size} states in {self.grid.dimension} dimensions × {self.num_actions} actions, "
             f"{type(self.kernel).__name__}, law {self.law!r}, discount {self.discount:g})"

@@ -135,7 +135,7 @@ class HMC(AbstractSampler):
         info = make_info(
             acceptance=jnp.mean(infos.acceptance[:, self.num_warmup :]),
             is_stuck=jnp.any(~jnp.any(infos.has_moved | infos.has_jumped, axis=1)),
-            outside=1 - jnp.mean(jax.vmap(potential.grid.contains)(kept), dtype=kept.dtype),
+            outside=jnp.mean(~jax.vmap(potential.grid.contains)(kept), dtype=kept.dtype),
             num_modes=modes.count,
             num_crossings=jnp.sum(infos.has_jumped, dtype=jnp.int32),
             num_nonfinite=jnp.sum(infos.is_nonfinite, dtype=jnp.int32),

@@ -22,6 +22,8 @@ import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Float
 
+from hamq.problem.kernel import times
+
 UNROLLED = 10
 """Steps written out in a row: more make the compiled loop no faster and the compilation slower."""
 
@@ -89,4 +91,4 @@ def _flattened(function):
 
 def apply(matrix: Float[Array, "..."], vector: Float[Array, " d"]) -> Float[Array, " d"]:
     """Matrix times vector, for a matrix that may be given by its diagonal."""
-    return matrix * vector if matrix.ndim == 1 else matrix @ vector
+    return matrix * vector if matrix.ndim == 1 else times(matrix, vector)

@@ -20,7 +20,7 @@ NUM_DRAWS = 16
 GOAL = 0.8
 
 
-def adapted_step_size(problem: Problem, sampler: AbstractSampler, *, key: Key) -> tuple[float, int, int]:
+def adapted_step_size(problem: Problem, sampler: AbstractSampler, *, key: Key) -> tuple[Array, int, int]:
     """The largest candidate with a mean acceptance of 0.8 or more, and the density and gradient evaluations spent.
 
     `sampler` makes the short chains that are tried; its `step_size` is replaced by each candidate.
@@ -32,7 +32,8 @@ def adapted_step_size(problem: Problem, sampler: AbstractSampler, *, key: Key) -
     good = np.flatnonzero(means >= GOAL)
     best = int(good[0]) if len(good) else len(CANDIDATES) - 1
     densities, gradients = (int(np.asarray(c).sum()) for c in (info.density_evaluations, info.gradient_evaluations))
-    return CANDIDATES[best], densities, gradients
+    # An array: a float would be a constant of the compiled draws, and each new one would compile them again.
+    return jnp.asarray(CANDIDATES[best]), densities, gradients
 
 
 @eqx.filter_jit

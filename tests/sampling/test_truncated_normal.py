@@ -69,5 +69,5 @@ def test_acrobot_does_not_underflow():
 
 
 def exact_means(problem, states):
-    rows = cells._rows(problem, problem.grid.states_at(states), cells.FIRST_NODES, 0)
+    rows, _ = cells._rows(problem, problem.grid.states_at(states), cells.FIRST_NODES, 0)
     return np.einsum("sat,td->sad", rows, problem.grid.states())
