@@ -101,7 +101,9 @@ def _draw_calls(
         return jax.block_until_ready(parts)
 
     first = call(blocks[0])
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
+    # LAPACK calls of two threads (mode searches) can wait for each other in XLA's pool for ever; product kernels have none.
+    num_threads = os.cpu_count() if problem.is_product else 1
+    with concurrent.futures.ThreadPoolExecutor(num_threads) as threads:
         others = list(threads.map(call, blocks[1:]))
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[: len(indices)], first, *others)
 
