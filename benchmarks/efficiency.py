@@ -10,9 +10,11 @@ For each problem of the zoo, on random states and all actions, with the library'
 
 import argparse
 import json
+import math
 import platform
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from rich.console import Console
 from rich.table import Table
@@ -24,7 +26,22 @@ PAPER = ("pendulum", "double_integrator", "cartpole", "acrobot", "cart_double_pe
 NUM_STATES, REPLICATES, NUM_DRAWS = 128, 24, 100
 
 
+def mixture():
+    """A narrow and a broad Gaussian of equal weight: two modes of very different width."""
+
+    def logdensity(point, state, action):
+        centre = jnp.stack([0.5 * state[0] + 0.1 * action, 0.5 * state[1]])
+        narrow = -0.5 * jnp.sum(((point - centre - 0.3) / 0.05) ** 2) - 2 * math.log(0.05)
+        broad = -0.5 * jnp.sum(((point - centre) / 0.3) ** 2) - 2 * math.log(0.3)
+        return jnp.logaddexp(narrow, broad)
+
+    kernel, grid = hamq.UnnormalizedKernel(logdensity), hamq.Grid([-1, -1], [1, 1], [9, 9])
+    return hamq.Problem(grid, np.linspace(-1, 1, 3), kernel, lambda s, a: -jnp.sum((s - 0.3) ** 2), 0.95, name="mixture")
+
+
 def pose(name):
+    if name == "mixture":
+        return mixture()
     if name == "repelling_agents strength 10":
         return hamq.problems.repelling_agents(2, strength=10.0)
     return getattr(hamq.problems, name)()
@@ -79,7 +96,9 @@ def measure(name, seed=0):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--problems", nargs="+", default=[*PAPER, "repelling_agents", "repelling_agents strength 10"])
+    parser.add_argument(
+        "--problems", nargs="+", default=[*PAPER, "repelling_agents", "repelling_agents strength 10", "mixture"]
+    )
     parser.add_argument("--out", help="write a JSON record here")
     arguments = parser.parse_args()
     table = Table(title=f"{NUM_DRAWS} draws, {REPLICATES} replicates; error 1 = independent draws")

@@ -1,7 +1,8 @@
 """Leapfrog gradients per second of `hamq.HMC` and of BlackJAX, on the same target with the same settings, in one run.
 
 The paper's settings: sigmoid walls (κ = 80), step 0.02, 100 leapfrog steps, mass = inverse covariance; d = 2, 4, 6.
-Ours goes through the public path (`hamq.draw_each`: tiles, indices written out, all cores); BlackJAX is given its best of
+Ours goes through the public path (`hamq.draw_each`: tiles, indices written out, all cores for Gaussian kernels);
+BlackJAX is given its best of
 two batchings (one vmap over all chains, or a map over blocks of 160). Gaussian kernels use our hand-written gradient; the
 same density as an `UnnormalizedKernel` uses autodiff, searches modes and makes jumps besides, which BlackJAX does not.
 

@@ -25,7 +25,7 @@ from hamq.types import HamqWarning, Key, as_key
 TILE = 16
 """States that are drawn side by side; small enough for the cache, and never a function of the batch."""
 TILES_PER_CALL = 8
-"""Tiles in one compiled call; calls run side by side, one per core."""
+"""Tiles in one compiled call; calls of product kernels run side by side, one per core."""
 
 
 class PairDraws(NamedTuple):
