@@ -1,0 +1,177 @@
+"""A run folder that this process writes: config, history, checkpoints, result, manifest.
+
+    config.json     what was asked for: a dict that only its author understands
+    history.csv     one row per iteration
+    checkpoint.npz  the arrays that the solver continues from, and the history up to them
+    result.npz      the table `q`, with `lower` and `upper` where they exist; only in a finished run
+    result.json     the result sentence, whether it converged, the error bound, and the caller's summary
+    manifest.json   which contents count (manifest.py)
+    hamq.lock       held by the writer (lock.py)
+
+Other files in the folder are nobody's business here: they are neither read nor removed.
+"""
+
+import os
+import warnings
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from hamq.exact.solution import History, Solution
+from hamq.runs import storage
+from hamq.runs.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint, require_like
+from hamq.runs.config import FREE_FIELDS, require_same_config
+from hamq.runs.encoding import decode, encode_arrays, encode_history, encode_json, plain
+from hamq.runs.errors import RunError
+from hamq.runs.lock import LOCK, Lock
+from hamq.runs.manifest import FORMAT, MANIFEST, Manifest, package_versions, read_manifest, sha256
+from hamq.runs.storage import CHECKPOINT, CONFIG, HISTORY, RESULT, TABLES
+from hamq.types import HamqWarning
+
+
+class RunFolder:
+    """Made by `create` or `resume`; holds the lock until it is closed. A context manager."""
+
+    def __init__(self, path: Path, lock: Lock):
+        self.path = path
+        self._lock = lock
+
+    @classmethod
+    def create(
+        cls, path: str | os.PathLike, config: dict[str, Any], problem_hash: str, *, overwrite: bool = False
+    ) -> "RunFolder":
+        """A new run. `overwrite` replaces an old one, which counts until the new one is on the disk."""
+        content = encode_json(plain(config, "config"))
+        folder = Path(path).absolute()
+        _require_free(folder, overwrite)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            storage.sync_folder(folder.parent)
+        except OSError as error:
+            raise RunError(f"{folder} cannot be made: {error.strerror}; choose another folder.") from error
+        run = cls(folder, Lock(folder))
+        try:
+            _require_free(folder, overwrite)  # again: a second writer may have come between look and lock
+            manifest = Manifest(problem_hash, package_versions(), {CONFIG: sha256(content)})
+            storage.commit(folder, manifest, {CONFIG: content})
+        except BaseException:
+            run.close()
+            raise
+        return run
+
+    @classmethod
+    def resume(
+        cls,
+        path: str | os.PathLike,
+        config: dict[str, Any],
+        problem_hash: str,
+        *,
+        free: Collection[str] = FREE_FIELDS,
+    ) -> "RunFolder":
+        """The run of this folder, every file verified, to be continued. Only the `free` config fields may differ."""
+        config = plain(config, "config")
+        folder = Path(path).absolute()
+        read_manifest(folder)  # what is not a run folder gets no lock file
+        run = cls(folder, Lock(folder))
+        try:
+            manifest, contents = storage.read_all(folder)
+            if manifest.problem != problem_hash:
+                raise RunError(
+                    f"{folder} holds a run of the problem with hash {manifest.problem}, not {problem_hash}; "
+                    "resume with the problem it was started with, or choose another folder."
+                )
+            require_same_config(folder, decode(folder, CONFIG, contents[CONFIG]), config, free)
+            _warn_of_other_versions(folder, manifest.versions)
+            run._commit({CONFIG: encode_json(config)})
+        except BaseException:
+            run.close()
+            raise
+        return run
+
+    def save_checkpoint(self, arrays: Mapping[str, np.ndarray], history: History) -> None:
+        """Replaces the last checkpoint. A finished run is unfinished again: its result was that of fewer iterations."""
+        contents = {CHECKPOINT: encode_checkpoint(arrays, history), HISTORY: encode_history(history)}
+        self._commit(contents, dropped=(TABLES, RESULT))
+
+    def load_checkpoint(self, like: Mapping[str, np.ndarray] | None = None) -> Checkpoint | None:
+        """The last checkpoint, None before the first; refused unless names, shapes and dtypes are those of `like`."""
+        manifest = read_manifest(self.path)
+        if CHECKPOINT not in manifest.files:
+            return None
+        checkpoint = decode_checkpoint(self.path, storage.read_verified(self.path, manifest, CHECKPOINT))
+        if like is not None:
+            require_like(self.path, checkpoint.arrays, like)
+        return checkpoint
+
+    def finish(self, solution: Solution, summary: dict[str, Any], arrays: Mapping[str, np.ndarray] | None = None) -> None:
+        """Writes the result. `arrays`: the last state of the solver, for those who resume with more iterations."""
+        result = {"result": solution.result, "converged": solution.converged, "error": solution.error}
+        if taken := sorted(result.keys() & summary.keys()):
+            raise RunError(f"summary must not have the fields {', '.join(taken)}: they come from the solution.")
+        tables = {"q": solution.q, "lower": solution.lower, "upper": solution.upper}
+        contents = {
+            HISTORY: encode_history(solution.history),
+            TABLES: encode_arrays({name: table for name, table in tables.items() if table is not None}),
+            RESULT: encode_json(plain(result | summary, "summary")),
+        }
+        if arrays is not None:
+            contents[CHECKPOINT] = encode_checkpoint(arrays, solution.history)
+        self._commit(contents)
+
+    def close(self) -> None:
+        self._lock.release()
+
+    def __enter__(self) -> "RunFolder":
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _commit(self, contents: Mapping[str, bytes], dropped: Collection[str] = ()) -> None:
+        if not self._lock.is_held:
+            raise RunError(f"{self.path} was closed; write before the end of its `with`, or open it again by resume.")
+        old = read_manifest(self.path)
+        kept = {name: digest for name, digest in old.files.items() if name not in dropped}
+        new = kept | {name: sha256(content) for name, content in contents.items()}
+        storage.commit(self.path, Manifest(old.problem, package_versions(), new), contents)
+
+
+def _require_free(folder: Path, overwrite: bool) -> None:
+    """Refuses a folder that holds something, unless it is a run and may be replaced."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise RunError(f"{folder} is a file; choose another name for the run folder.")
+    ours = {LOCK, *(path.name for path in storage.leftovers(folder))}
+    others = sorted(path.name for path in folder.iterdir() if path.name not in ours)
+    if not others:
+        return
+    if not _is_run_folder(folder):
+        raise RunError(f"{folder} is not empty and not a run folder: it holds {others[0]!r}; choose another folder.")
+    if not overwrite:
+        raise RunError(
+            f"{folder} already holds a run; continue it with --resume, replace it with --overwrite, "
+            "or choose another folder."
+        )
+
+
+def _is_run_folder(folder: Path) -> bool:
+    """Also one with a damaged manifest, so that it can be overwritten."""
+    manifest = folder / MANIFEST
+    return (folder / LOCK).exists() or (manifest.is_file() and FORMAT.encode() in manifest.read_bytes())
+
+
+def _warn_of_other_versions(folder: Path, versions: Mapping[str, str]) -> None:
+    now = package_versions()
+    changed = [
+        f"{name} {versions.get(name)}, now {version}" for name, version in now.items() if versions.get(name) != version
+    ]
+    if changed:
+        warnings.warn(
+            f"{folder} was written with {'; '.join(changed)}: the run continues, but perhaps not bit for bit.",
+            HamqWarning,
+            stacklevel=3,
+        )

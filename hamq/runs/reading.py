@@ -1,0 +1,57 @@
+"""A run folder as it is on the disk, finished or not; needs no lock."""
+
+import dataclasses
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from hamq.exact.solution import History
+from hamq.runs import storage
+from hamq.runs.encoding import decode
+from hamq.runs.manifest import Manifest
+from hamq.runs.storage import CONFIG, HISTORY, RESULT, TABLES
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Run:
+    """What `read_run` returns. An unfinished run has no `q`, `result` and `converged`: they are None."""
+
+    path: Path
+    config: dict[str, Any]
+    history: History
+    manifest: Manifest
+    q: Float[np.ndarray, "S A"] | None = None
+    lower: Float[np.ndarray, "S A"] | None = None
+    upper: Float[np.ndarray, "S A"] | None = None
+    error: float | None = None
+    result: str | None = None
+    converged: bool | None = None
+    summary: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def is_finished(self) -> bool:
+        return self.q is not None
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r}: {len(self.history)} iterations; {self.result or 'unfinished'})"
+
+
+def read_run(path: str | os.PathLike) -> Run:
+    """The run of this folder; RunError with the file's name if any byte of any file is not what was written."""
+    folder = Path(path).absolute()
+    manifest, contents = storage.read_all(folder)
+    # A checkpoint is what only the solver can read.
+    found = {name: decode(folder, name, content) for name, content in contents.items() if name != storage.CHECKPOINT}
+    summary = found.get(RESULT, {})
+    return Run(
+        path=folder,
+        config=found[CONFIG],
+        history=found.get(HISTORY, History()),
+        manifest=manifest,
+        **found.get(TABLES, {}),
+        **{name: summary.pop(name) for name in ("error", "result", "converged") if name in summary},
+        summary=summary,
+    )

@@ -1,0 +1,123 @@
+"""Files that change together or not at all, whatever instant the process dies at.
+
+A change of a run (`commit`) goes through these steps; a kill or a power cut may come between any two of them:
+
+1. Each new content is written aside, to `checkpoint.npz.next`, fsynced, and renamed to `checkpoint.npz.<SHA-256>.next`:
+   what has that name is complete. The manifest does not name this SHA-256 yet, so it does not count.
+2. The new manifest is written aside, fsynced, and renamed into place. From here on the new contents count.
+3. They are renamed to their own names (`settle`). Until then readers find them under the names with the SHA-256.
+
+Contents that no manifest names are leftovers: ignored when reading, removed when the folder is next written.
+Readers need no lock; one that meets a commit reads again.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from hamq.runs.errors import RunError, damaged
+from hamq.runs.manifest import MANIFEST, Manifest, read_manifest, sha256
+
+CONFIG = "config.json"
+HISTORY = "history.csv"
+CHECKPOINT = "checkpoint.npz"
+TABLES = "result.npz"
+RESULT = "result.json"
+NAMES = (CONFIG, HISTORY, CHECKPOINT, TABLES, RESULT)
+NEXT = ".next"
+
+
+def commit(folder: Path, manifest: Manifest, contents: Mapping[str, bytes]) -> None:
+    """Makes `manifest` the folder's; `contents` are the files of it that changed. The caller holds the lock."""
+    signed = manifest.encode()
+    try:
+        for name, content in contents.items():
+            write_synced(folder / (name + NEXT), content)
+            os.replace(folder / (name + NEXT), folder / _aside(name, manifest))
+        write_synced(folder / (MANIFEST + NEXT), signed)
+        sync_folder(folder)
+        os.replace(folder / (MANIFEST + NEXT), folder / MANIFEST)
+        sync_folder(folder)
+    except OSError as error:
+        num_bytes = sum(map(len, contents.values())) + len(signed)
+        raise RunError(
+            f"{folder} could not be written ({error.strerror}): {num_bytes} bytes are needed; what was saved before is "
+            "still there; make room and continue with --resume."
+        ) from error
+    finally:
+        # Looks at the manifest on disk: an interrupt may come between the rename and Python's next line.
+        settle(folder)
+
+
+def settle(folder: Path) -> None:
+    """Gives the contents that count their own names and removes leftovers. The caller holds the lock."""
+    if (folder / MANIFEST).exists():
+        try:
+            manifest = read_manifest(folder)
+        except RunError:
+            return  # nobody can tell what counts
+        for name in NAMES:
+            if name not in manifest.files:
+                (folder / name).unlink(missing_ok=True)
+            elif (folder / _aside(name, manifest)).exists():
+                os.replace(folder / _aside(name, manifest), folder / name)
+    for leftover in leftovers(folder):
+        leftover.unlink()
+    sync_folder(folder)
+
+
+def leftovers(folder: Path) -> list[Path]:
+    """What a writer may have left aside."""
+    return [path for name in (*NAMES, MANIFEST) for path in folder.glob(f"{name}*{NEXT}")]
+
+
+def read_all(folder: Path) -> tuple[Manifest, dict[str, bytes]]:
+    """The manifest and the content of every file that it names, each verified."""
+    while True:
+        manifest = read_manifest(folder)
+        try:
+            return manifest, {name: read_verified(folder, manifest, name) for name in manifest.files}
+        except RunError:
+            if read_manifest(folder) == manifest:
+                raise
+            # A writer has moved on meanwhile; what it wrote is read instead.
+
+
+def read_verified(folder: Path, manifest: Manifest, name: str) -> bytes:
+    """The content of one file; RunError if it is not the one that the manifest names."""
+    for path in (folder / _aside(name, manifest), folder / name):
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise RunError(f"{name} of {folder} cannot be read: {error.strerror}; check its permissions.") from error
+        if sha256(content) != manifest.files[name]:
+            raise damaged(folder, name, f"the SHA-256 of its {len(content)} bytes is not the one in {MANIFEST}")
+        return content
+    raise damaged(folder, name, "it is missing")
+
+
+def write_synced(path: Path, content: bytes) -> None:
+    """Returns when the content, though not yet the name, is on the disk."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+    try:
+        rest = memoryview(content)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(folder: Path) -> None:
+    """Returns when the names in the folder are on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _aside(name: str, manifest: Manifest) -> str:
+    return f"{name}.{manifest.files[name]}{NEXT}"
