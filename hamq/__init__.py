@@ -4,16 +4,26 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hamq.certificates.comparison import Comparison as Comparison
+    from hamq.certificates.comparison import compare as compare
+    from hamq.completion.anchors import Anchors as Anchors
+    from hamq.completion.nuclear_norm import NuclearNorm as NuclearNorm
+    from hamq.completion.rank import effective_rank as effective_rank
+    from hamq.completion.soft_impute import SoftImpute as SoftImpute
     from hamq.exact.bellman import evaluate_policy as evaluate_policy
     from hamq.exact.solution import Solution as Solution
     from hamq.exact.value_iteration import solve_exact as solve_exact
     from hamq.learning.backup import expected_values as expected_values
     from hamq.learning.draws import draw_each as draw_each
+    from hamq.learning.literal import paper_literal as paper_literal
+    from hamq.learning.q_iteration import solve as solve
     from hamq.problem import zoo as problems
     from hamq.problem.grid import Grid as Grid
     from hamq.problem.kernel import GaussianKernel as GaussianKernel
     from hamq.problem.kernel import UnnormalizedKernel as UnnormalizedKernel
     from hamq.problem.problem import Problem as Problem
+    from hamq.report.policy_map import plot as plot
+    from hamq.runs.reading import read_run as read_run
     from hamq.sampling.exhaustive import Exhaustive as Exhaustive
     from hamq.sampling.hmc import HMC as HMC
     from hamq.sampling.iid import IID as IID
@@ -21,19 +31,29 @@ if TYPE_CHECKING:
     from hamq.types import HamqWarning as HamqWarning
 
 _HOME = {
-    "HMC": "hamq.sampling.hmc",
-    "IID": "hamq.sampling.iid",
+    "Anchors": "hamq.completion.anchors",
+    "Comparison": "hamq.certificates.comparison",
     "Exhaustive": "hamq.sampling.exhaustive",
     "GaussianKernel": "hamq.problem.kernel",
     "Grid": "hamq.problem.grid",
+    "HMC": "hamq.sampling.hmc",
     "HamqWarning": "hamq.types",
+    "IID": "hamq.sampling.iid",
     "Importance": "hamq.sampling.importance",
+    "NuclearNorm": "hamq.completion.nuclear_norm",
     "Problem": "hamq.problem.problem",
+    "SoftImpute": "hamq.completion.soft_impute",
     "Solution": "hamq.exact.solution",
     "UnnormalizedKernel": "hamq.problem.kernel",
+    "compare": "hamq.certificates.comparison",
     "draw_each": "hamq.learning.draws",
+    "effective_rank": "hamq.completion.rank",
     "evaluate_policy": "hamq.exact.bellman",
     "expected_values": "hamq.learning.backup",
+    "paper_literal": "hamq.learning.literal",
+    "plot": "hamq.report.policy_map",
+    "read_run": "hamq.runs.reading",
+    "solve": "hamq.learning.q_iteration",
     "solve_exact": "hamq.exact.value_iteration",
 }
 

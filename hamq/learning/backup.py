@@ -3,35 +3,60 @@
 The sum over draws is the last axis and stays inside one tile, so that its bits do not depend on the batching.
 """
 
+from typing import NamedTuple
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Shaped
 
 from hamq.learning.draws import TILE, PairDraws
 from hamq.problem.problem import Problem
 
 
-def expected_values(problem: Problem, draws: PairDraws, value: Float[np.ndarray, " S"]) -> Float[np.ndarray, "drawn A"]:
-    """Σ_i w_i V(s'_i) of every pair: V at the cell of the draw, or interpolated (linear law); eq. (9) without r and γ."""
+class Stock(NamedTuple):
+    """Draws made ready for any number of backups: weights instead of their logs, None where even, rows padded to tiles."""
+
+    locations: Shaped[Array, "tiles tile K *d n"]
+    weights: Float[Array, "tiles tile K n"] | None
+    num: int
+
+    def expected(self, problem: Problem, value: Float[np.ndarray, " S"]) -> Float[np.ndarray, "num K"]:
+        """Σ_i w_i V(s'_i) of every pair: V at the cell of the draw, or interpolated (linear law)."""
+        with np.errstate(over="ignore"):  # becomes inf, which the caller stops at and names
+            single = np.asarray(value, np.float32)
+        return np.asarray(_expected(problem, self.locations, self.weights, jnp.asarray(single)))[: self.num]
+
+
+def make_stock(draws: PairDraws) -> Stock:
     num = len(draws.locations)
-    padded = jax.tree.map(lambda leaf: jnp.concatenate([leaf, jnp.repeat(leaf[-1:], -num % TILE, axis=0)]), draws)
-    return np.asarray(_expected(problem, padded, jnp.asarray(value, jnp.float32)))[:num]
+
+    def tiles(leaf):
+        padded = jnp.concatenate([leaf, jnp.repeat(leaf[-1:], -num % TILE, axis=0)])
+        return padded.reshape(-1, TILE, *leaf.shape[1:])
+
+    logs = draws.log_weights
+    is_even = logs is None or bool(jnp.all(logs == logs[:1, :1, :1]))
+    return Stock(tiles(draws.locations), None if is_even else jnp.exp(tiles(logs)), num)
+
+
+def expected_values(problem: Problem, draws: PairDraws, value: Float[np.ndarray, " S"]) -> Float[np.ndarray, "drawn K"]:
+    """Σ_i w_i V(s'_i) of every pair; eq. (9) without r and γ."""
+    return make_stock(draws).expected(problem, value)
 
 
 @eqx.filter_jit
-def _expected(problem: Problem, draws: PairDraws, value: Float[Array, " S"]) -> Float[Array, "drawn A"]:
-    tiles = jax.tree.map(lambda leaf: leaf.reshape(-1, TILE, *leaf.shape[1:]), draws)
-
-    def tile_expectation(tile: PairDraws):
+def _expected(
+    problem: Problem, locations: Array, weights: Array | None, value: Float[Array, " S"]
+) -> Float[Array, "drawn K"]:
+    def tile_expectation(tile):
+        locations, weights = tile
         if problem.law == "linear":
             at = jax.vmap(lambda point: problem.grid.interpolate(value, point), in_axes=1)
-            values = jax.vmap(jax.vmap(at))(tile.locations)
+            values = jax.vmap(jax.vmap(at))(locations)
         else:
-            values = value[tile.locations.astype(jnp.int32)]
-        if tile.log_weights is None:
-            return jnp.mean(values, axis=-1)
-        return jnp.sum(jnp.exp(tile.log_weights) * values, axis=-1)
+            values = value[locations.astype(jnp.int32)]
+        return jnp.mean(values, axis=-1) if weights is None else jnp.sum(weights * values, axis=-1)
 
-    return jax.lax.map(tile_expectation, tiles).reshape(-1, problem.num_actions)
+    return jax.lax.map(tile_expectation, (locations, weights)).reshape(-1, locations.shape[2])

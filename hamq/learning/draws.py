@@ -8,6 +8,7 @@ that the noise of their backups cancels in the differences that decide the polic
 import concurrent.futures
 import os
 import warnings
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -24,8 +25,14 @@ from hamq.types import HamqWarning, Key, as_key
 
 TILE = 16
 """States that are drawn side by side; small enough for the cache, and never a function of the batch."""
-TILES_PER_CALL = 8
+MAX_ACTIONS = 16
+"""Actions of a state that are drawn side by side; rows of fewer get larger tiles."""
+TILES_PER_CALL = 2
 """Tiles in one compiled call; calls of product kernels run side by side, one per core."""
+
+
+Progress = Callable[[str, int, int], None]
+"""Told (what is being done, how many parts are done, of how many)."""
 
 
 class PairDraws(NamedTuple):
@@ -45,6 +52,9 @@ class Cost(NamedTuple):
     samples: int
     density_evaluations: int
     gradient_evaluations: int
+
+    def plus(self, other: "Cost") -> "Cost":
+        return Cost(*(a + b for a, b in zip(self, other, strict=True)))
 
 
 class Drawn(NamedTuple):
@@ -68,19 +78,43 @@ def draw_each(
     crossed, weights that collapsed and walls that leak.
     """
     prepare_key, draw_key = jr.split(as_key(key))
-    problem.grid.require_enumerable("Drawing for every state")
+    sampler, preparation = prepare(problem, sampler, key=prepare_key)
     indices = np.arange(problem.num_states) if states is None else np.asarray(states)
+    actions = np.broadcast_to(np.arange(problem.num_actions), (len(indices), problem.num_actions))
+    drawn = draw_pairs(problem, sampler, indices, actions, key=draw_key, coupled=coupled)
+    warn_of(problem, drawn.info)
+    return drawn._replace(cost=drawn.cost.plus(preparation))
+
+
+def prepare(problem: Problem, sampler: AbstractSampler, *, key: Key) -> tuple[AbstractSampler, Cost]:
+    """The sampler with everything settled that is the same for all pairs, and what that cost."""
+    problem.grid.require_enumerable("Drawing for every state")
     check_covariances(problem)
-    sampler, preparation = sampler.prepare(problem, key=prepare_key)
-    draws, info = _draw_calls(problem, sampler, indices, draw_key, coupled)
-    _stop_at_failure(problem, indices, info)
-    _warn(problem, info)
-    num_draws = draws.locations.shape[-1]
-    cost = Cost(
-        len(indices) * problem.num_actions * num_draws,
-        _total(info.density_evaluations) + int(preparation.density_evaluations),
-        _total(info.gradient_evaluations) + int(preparation.gradient_evaluations),
-    )
+    sampler, info = sampler.prepare(problem, key=key)
+    return sampler, Cost(0, int(info.density_evaluations), int(info.gradient_evaluations))
+
+
+def draw_pairs(
+    problem: Problem,
+    sampler: AbstractSampler,
+    states: Int[np.ndarray, " S"],
+    actions: Int[np.ndarray, "S K"],
+    *,
+    key: Key,
+    coupled: bool = True,
+    progress: Progress | None = None,
+) -> Drawn:
+    """Draws of a prepared sampler for K actions of each of the states, both given by their indices."""
+    num, width = actions.shape
+    if not num:
+        raise ValueError("no pairs to draw for: the selection is empty; raise fraction.")
+    # Many actions are split into rows of their own: a state's key, and so the coupling, stays the same.
+    pieces = -(-width // MAX_ACTIONS)
+    padded = np.pad(actions, ((0, 0), (0, -width % pieces)), mode="edge").reshape(num * pieces, -1)
+    draws, info = _draw_calls(problem, sampler, np.repeat(states, pieces), padded, key, coupled, progress)
+    draws, info = jax.tree.map(lambda leaf: leaf.reshape(num, -1, *leaf.shape[2:])[:, :width], (draws, info))
+    _stop_at_failure(problem, states, actions, info)
+    cost = Cost(num * width * draws.locations.shape[-1], _total(info.density_evaluations), _total(info.gradient_evaluations))
     return Drawn(draws, info, cost, sampler)
 
 
@@ -89,31 +123,45 @@ def _total(counts: Array) -> int:
 
 
 def _draw_calls(
-    problem: Problem, sampler: AbstractSampler, indices: np.ndarray, key: Key, coupled: bool
+    problem: Problem,
+    sampler: AbstractSampler,
+    indices: np.ndarray,
+    actions: np.ndarray,
+    key: Key,
+    coupled: bool,
+    progress: Progress | None,
 ) -> tuple[PairDraws, Info]:
     """One call compiles, then the others run in threads: XLA gives the small arrays of a tile one core only."""
-    padded = np.pad(indices, (0, -len(indices) % (TILE * TILES_PER_CALL)), mode="edge")
-    blocks = padded.reshape(-1, TILES_PER_CALL, TILE)
+    num = len(indices)
+    tile = TILE * max(1, MAX_ACTIONS // (2 * actions.shape[1]))
+    missing = -num % (tile * TILES_PER_CALL)
+    indices = np.pad(indices, (0, missing), mode="edge").reshape(-1, TILES_PER_CALL, tile)
+    actions = np.pad(actions, ((0, missing), (0, 0)), mode="edge").reshape(*indices.shape, -1)
 
     def call(block):
-        states = problem.grid.states_at(block.ravel()).reshape(*block.shape, -1)
-        parts = _draw_tiles(problem, sampler, jnp.asarray(states, jnp.float32), jnp.asarray(block, jnp.int32), key, coupled)
-        return jax.block_until_ready(parts)
+        index, action = block
+        states = problem.grid.states_at(index.ravel()).reshape(*index.shape, -1)
+        rows = (jnp.asarray(states, jnp.float32), jnp.asarray(index, jnp.int32), jnp.asarray(action, jnp.int32))
+        return jax.block_until_ready(_draw_tiles(problem, sampler, rows, key, coupled))
 
+    blocks = list(zip(indices, actions, strict=True))
     first = call(blocks[0])
     # LAPACK calls of two threads (mode searches) can wait for each other in XLA's pool for ever; product kernels have none.
     num_threads = os.cpu_count() if problem.is_product else 1
+    others = []
     with concurrent.futures.ThreadPoolExecutor(num_threads) as threads:
-        others = list(threads.map(call, blocks[1:]))
-    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[: len(indices)], first, *others)
+        for part in threads.map(call, blocks[1:]):
+            others.append(part)
+            if progress is not None:
+                progress("drawing", len(others) + 1, len(blocks))
+    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[:num], first, *others)
 
 
 @eqx.filter_jit
 def _draw_tiles(
     problem: Problem,
     sampler: AbstractSampler,
-    states: Float[Array, "tiles tile d"],
-    indices: Int[Array, "tiles tile"],
+    rows: tuple[Float[Array, "tiles tile d"], Int[Array, "tiles tile"], Int[Array, "tiles tile K"]],
     key: Key,
     coupled: bool,
 ) -> tuple[PairDraws, Info]:
@@ -126,19 +174,16 @@ def _draw_tiles(
         located = jax.vmap(problem.grid.locate, in_axes=1)(draws.points)
         return PairDraws(located.astype(smallest_integer(problem.num_states)), draws.log_weights), info
 
-    def draw_state(state, index):
+    def draw_row(state, index, chosen):
         state_key = jr.fold_in(key, index)
+        states = jnp.broadcast_to(state, (len(chosen), len(state)))
         if coupled:
-            return jax.vmap(draw_pair, in_axes=(0, 0, None))(*_with(state, actions), state_key)
-        action_keys = jax.vmap(lambda a: jr.fold_in(state_key, a))(jnp.arange(len(actions)))
-        return jax.vmap(draw_pair)(*_with(state, actions), action_keys)
+            return jax.vmap(draw_pair, in_axes=(0, 0, None))(states, actions[chosen], state_key)
+        action_keys = jax.vmap(lambda a: jr.fold_in(state_key, a))(chosen)
+        return jax.vmap(draw_pair)(states, actions[chosen], action_keys)
 
-    draws, info = jax.lax.map(lambda tile: jax.vmap(draw_state)(*tile), (states, indices))
+    draws, info = jax.lax.map(lambda tile: jax.vmap(draw_row)(*tile), rows)
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), (draws, info))
-
-
-def _with(state: Float[Array, " d"], actions: Array) -> tuple[Array, Array]:
-    return jnp.broadcast_to(state, (len(actions), len(state))), actions
 
 
 def smallest_integer(num_states: int) -> type:
@@ -146,23 +191,25 @@ def smallest_integer(num_states: int) -> type:
     return jnp.uint8 if num_states <= 2**8 else jnp.uint16 if num_states <= 2**16 else jnp.uint32
 
 
-def _stop_at_failure(problem: Problem, indices: np.ndarray, info: Info) -> None:
+def _stop_at_failure(problem: Problem, states: np.ndarray, actions: np.ndarray, info: Info) -> None:
     failed = np.argwhere(np.asarray(info.has_failed))
     if len(failed):
         s, a = (int(v) for v in failed[0])
+        pair = pair_name(problem, int(states[s]), int(actions[s, a]))
         raise ValueError(
-            f"no valid draw at {pair_name(problem, int(indices[s]), a)} ({len(failed)} pairs failed): the density has no "
+            f"no valid draw at {pair} ({len(failed)} pairs failed): the density has no "
             "finite value where the chain starts, or independent tries never fell into the box; check the log-density "
             "there, or use HMC with walls='logit'."
         )
 
 
-def _warn(problem: Problem, info: Info) -> None:
+def warn_of(problem: Problem, info: Info) -> None:
+    """Says what is wrong with chains and weights, and what to change."""
     pairs = info.is_stuck.size
     stuck = int(np.sum(info.is_stuck))
     if stuck:
         _say(problem, f"{stuck} of {pairs} chains never moved; use a smaller step_size (None adapts it) or walls='logit'")
-    uncrossed = int(np.sum((info.num_modes > 1) & (info.num_crossings == 0) & (info.weight_share == 1)))
+    uncrossed = int(np.sum((info.num_modes > 1) & (info.num_crossings == 0)))
     if uncrossed:
         _say(problem, f"{uncrossed} of {pairs} pairs have several modes that the chain did not cross; use more samples")
     collapsed = int(np.sum(info.weight_share < 0.1))

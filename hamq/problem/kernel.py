@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from hamq.problem.grid import Grid
+from hamq.problem.small_matrix import cholesky, solve_positive
 from hamq.types import UserFunction
 
 MAX_CONDITION = 1e12
@@ -124,10 +125,8 @@ class GaussianKernel(eqx.Module):
             covariance = jnp.asarray(self.covariance(state, action))
             if covariance.ndim == 1:
                 return ProductDensity(mean, jnp.sqrt(covariance))
-            cholesky = jnp.linalg.cholesky(covariance)
             identity = jnp.eye(covariance.shape[0], dtype=covariance.dtype)
-            precision = jax.scipy.linalg.cho_solve((cholesky, True), identity)
-            return CorrelatedDensity(mean, cholesky, precision)
+            return CorrelatedDensity(mean, cholesky(covariance), solve_positive(covariance, identity))
         covariance = np.asarray(self.covariance, np.float64)
         if covariance.ndim == 1:
             return ProductDensity(mean, jnp.asarray(np.sqrt(covariance), mean.dtype))

@@ -107,6 +107,11 @@ def even_weights(num_samples: int) -> Float[Array, " n"]:
     return jnp.full((num_samples,), -jnp.log(jnp.asarray(num_samples, jnp.float32)), jnp.float32)
 
 
+def effective_share(log_weights: Float[Array, " n"]) -> Float[Array, ""]:
+    """1/(n·Σ w²): 1 for even weights, 1/n where one draw has them all."""
+    return 1 / (len(log_weights) * jnp.sum(jnp.exp(2 * log_weights)))
+
+
 def require_count(name: str, value: int, least: int = 1) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")

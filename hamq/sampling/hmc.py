@@ -18,24 +18,26 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from hamq.problem.kernel import GaussianKernel, ProductDensity, UserDensity
+from hamq.problem.kernel import GaussianKernel, UserDensity
 from hamq.problem.problem import Problem
-from hamq.sampling.draws import AbstractSampler, Draws, Info, Target, even_weights, make_info, require_count
+from hamq.sampling.calibration import calibrated_weights
+from hamq.sampling.draws import AbstractSampler, Draws, Info, Target, effective_share, even_weights, make_info, require_count
 from hamq.sampling.jumps import (
     MAX_WHOLE,
     NUM_COORDINATES,
-    CoordinateNoise,
-    JumpNoise,
+    CoordinateProposal,
+    Jump,
     coordinate_noise,
     jump_noise,
+    log_marginal,
     log_proposal,
-    propose,
     propose_coordinate,
+    propose_jump,
 )
-from hamq.sampling.leapfrog import apply, elementwise_leapfrog, leapfrog
-from hamq.sampling.modes import Modes, find_modes
+from hamq.sampling.leapfrog import apply, leapfrog
+from hamq.sampling.modes import Modes, choose, find_modes
 from hamq.sampling.pilot import NUM_DRAWS, adapted_step_size
-from hamq.sampling.walls import AbstractPotential, make_potential
+from hamq.sampling.walls import AbstractPotential, LogitPotential, make_potential
 from hamq.types import HamqWarning, Key, Walls
 
 WALLS = ("logit", "reflect", "sigmoid")
@@ -62,12 +64,15 @@ class ChainInfo(NamedTuple):
 
 
 class ChainNoise(NamedTuple):
-    """All random numbers of one transition; actions of one state share them."""
+    """What is random in one transition; actions of one state share the random numbers.
+
+    Jumps do not look at the position of the chain: they are proposed for the whole chain before it starts.
+    """
 
     momentum: Float[Array, "*n d"]
     log_uniform: Float[Array, "*n"]
     mass_choice: Float[Array, "*n"]
-    jump: JumpNoise | CoordinateNoise | None
+    jump: Jump | CoordinateProposal | None
     log_uniform_jump: Float[Array, "..."]
 
 
@@ -77,7 +82,8 @@ class HMC(AbstractSampler):
     `step_size` is in standard deviations of the target; None takes 0.6·d^(−1/4) for Gaussian kernels, whose curvature is
     known, and adapts it on a few pairs for all others. `walls` keeps the chain in the box (`walls.py`); `sharpness` is the
     paper's κ, used by `sigmoid` alone. Each of `num_chains` chains makes `num_warmup` draws that are thrown away and
-    num_samples/num_chains that are kept.
+    num_samples/num_chains that are kept. `calibrate` weights the draws so that they obey what is known of the density
+    (`calibration.py`); it needs walls="logit", where it is the default, and costs no evaluation.
     """
 
     num_samples: int = eqx.field(static=True)
@@ -87,6 +93,7 @@ class HMC(AbstractSampler):
     sharpness: Any = 80.0
     num_warmup: int = eqx.field(static=True, default=5)
     num_chains: int = eqx.field(static=True, default=1)
+    calibrate: bool | None = eqx.field(static=True, default=None)
 
     def __check_init__(self):
         require_count("HMC: num_samples", self.num_samples)
@@ -100,6 +107,11 @@ class HMC(AbstractSampler):
             )
         if self.walls not in WALLS:
             raise ValueError(f"HMC: walls must be one of {', '.join(WALLS)}, got {self.walls!r}.")
+        if self.calibrate and self.walls != "logit":
+            raise ValueError(
+                f"HMC: calibrate=True needs walls='logit', got walls={self.walls!r}: draws at a wall obey no identity that "
+                "is known without the normaliser; use calibrate=None."
+            )
         _require_positive("HMC: step_size", self.step_size, "use None to have it adapted")
         _require_positive("HMC: sharpness", self.sharpness, "the authors' script has 80")
 
@@ -127,37 +139,48 @@ class HMC(AbstractSampler):
         num_transitions = self.num_warmup + self.num_samples // self.num_chains
         chain_keys = jr.split(key, self.num_chains)
         runs = jax.vmap(lambda chain_key: self._chain(potential, modes, num_transitions, key=chain_key))(chain_keys)
-        points, infos, starts = runs
-        kept = points[:, self.num_warmup :].reshape(self.num_samples, -1)
+        states, infos, start_energies = runs
+        kept = jax.tree.map(lambda leaf: leaf[:, self.num_warmup :].reshape(self.num_samples, *leaf.shape[2:]), states)
+        points = jax.vmap(lambda y: potential.grid.wrap(potential.place(y)))(kept.position)
+        log_weights = self._log_weights(potential, kept)
         trajectories = self.num_chains * num_transitions
         jumps = trajectories if _may_jump(potential) else 0
         tries = jumps if potential.grid.dimension <= MAX_WHOLE else jumps * NUM_COORDINATES
         info = make_info(
             acceptance=jnp.mean(infos.acceptance[:, self.num_warmup :]),
             is_stuck=jnp.any(~jnp.any(infos.has_moved | infos.has_jumped, axis=1)),
-            outside=jnp.mean(~jax.vmap(potential.grid.contains)(kept), dtype=kept.dtype),
+            outside=jnp.mean(~jax.vmap(potential.grid.contains)(points), dtype=points.dtype),
             num_modes=modes.count,
             num_crossings=jnp.sum(infos.has_jumped, dtype=jnp.int32),
             num_nonfinite=jnp.sum(infos.is_nonfinite, dtype=jnp.int32),
-            has_failed=~(jnp.all(jnp.isfinite(starts)) & jnp.all(jnp.isfinite(kept))),
+            weight_share=effective_share(log_weights),
+            has_failed=~(jnp.all(jnp.isfinite(start_energies)) & jnp.all(jnp.isfinite(points))),
             density_evaluations=modes.density_evaluations + trajectories + self.num_chains + tries,
             gradient_evaluations=modes.gradient_evaluations + trajectories * self.num_leapfrog + self.num_chains + jumps,
         )
-        return Draws(kept.T, even_weights(self.num_samples)), info
+        return Draws(points.T, log_weights), info
+
+    def gradients_per_draw(self, problem: Problem) -> int:
+        """What one more draw costs; a jump needs the gradient where it ends."""
+        return self.num_leapfrog + (not isinstance(problem.kernel, GaussianKernel))
+
+    def _log_weights(self, potential: AbstractPotential, states: ChainState) -> Float[Array, " n"]:
+        if self.calibrate is False or not isinstance(potential, LogitPotential):
+            return even_weights(self.num_samples)
+        return calibrated_weights(potential, states.position, states.gradient)
 
     def _chain(self, potential: AbstractPotential, modes: Modes, num: int, *, key: Key):
         start_key, noise_key = jr.split(key)
-        mode = _pick(modes, jr.uniform(start_key))
-        position = modes.positions[mode]
+        position = modes.positions[choose(modes.log_weights, jr.uniform(start_key))]
         start = ChainState(position, potential.energy(position), potential.gradient(position))
-        noise = _chain_noise(num, position.shape[0], _may_jump(potential), key=noise_key)
+        noise = _chain_noise(potential, modes, num, key=noise_key)
 
         def body(state, noise):
             state, info = self.transition(potential, modes, state, noise)
-            return state, (potential.grid.wrap(potential.place(state.position)), info)
+            return state, (state, info)
 
-        _, (points, infos) = jax.lax.scan(body, start, noise)
-        return points, infos, start.energy
+        _, (states, infos) = jax.lax.scan(body, start, noise)
+        return states, infos, start.energy
 
     def transition(
         self, potential: AbstractPotential, modes: Modes, state: ChainState, noise: ChainNoise
@@ -171,17 +194,15 @@ class HMC(AbstractSampler):
         return state, info._replace(has_jumped=has_jumped)
 
     def _trajectory(self, potential, modes, state, noise) -> tuple[ChainState, ChainInfo]:
-        k = _pick(modes, noise.mass_choice)
+        k = choose(modes.log_weights, noise.mass_choice)
         step = jnp.asarray(self.step_size, state.position.dtype)
         factor, inverse = modes.factors[k], modes.inverse_factors[k]
-        kick = step**2 * (factor**2 if factor.ndim == 1 else factor @ factor.T)
-        is_elementwise = isinstance(potential.density, ProductDensity)
-        y, w, g = (elementwise_leapfrog if is_elementwise else leapfrog)(
+        y, w, g = leapfrog(
             potential,
             state.position,
             step * apply(factor, noise.momentum),
             state.gradient,
-            kick,
+            step**2 * modes.covariances[k],
             self.num_leapfrog,
         )
         energy = potential.energy(y)
@@ -213,24 +234,26 @@ class HMC(AbstractSampler):
 
 def _jump(potential, modes, state: ChainState, noise: ChainNoise) -> tuple[ChainState, Bool[Array, ""]]:
     """Independence Metropolis: accept with probability min(1, p(y')q(y)/(p(y)q(y')))."""
-    assert isinstance(noise.jump, JumpNoise)
-    y = propose(potential, modes, noise.jump)
-    energy = potential.energy(y)
-    log_ratio = state.energy - energy + log_proposal(potential, modes, state.position) - log_proposal(potential, modes, y)
+    jump = noise.jump
+    assert isinstance(jump, Jump)
+    log_ratio = state.energy - jump.energy + log_proposal(potential, modes, state.position) - jump.log_density
     is_accepted = noise.log_uniform_jump < log_ratio
-    return _choose(is_accepted, ChainState(y, energy, potential.gradient(y)), state), is_accepted
+    return _choose(is_accepted, ChainState(jump.position, jump.energy, jump.gradient), state), is_accepted
 
 
 def _jump_by_coordinates(potential, modes, state: ChainState, noise: ChainNoise) -> tuple[ChainState, Bool[Array, ""]]:
     """A few Metropolis moves of one coordinate each; the gradient is needed at the end only."""
+    del modes
+    index = jnp.arange(state.position.shape[0])
 
     def move(carry, one):
         y, energy, has_moved = carry
-        coordinate, log_uniform = one
-        proposal, log_ratio = propose_coordinate(potential, modes, y, coordinate)
-        new_energy = potential.energy(proposal)
+        proposal, log_uniform = one
+        moved = jnp.where(index == proposal.index, proposal.value, y)
+        new_energy = potential.energy(moved)
+        log_ratio = log_marginal(potential, proposal.marginal, y[proposal.index]) - proposal.log_density
         is_accepted = log_uniform < energy - new_energy + log_ratio
-        y, energy = jnp.where(is_accepted, proposal, y), jnp.where(is_accepted, new_energy, energy)
+        y, energy = jnp.where(is_accepted, moved, y), jnp.where(is_accepted, new_energy, energy)
         return (y, energy, has_moved | is_accepted), None
 
     start = (state.position, state.energy, jnp.zeros((), bool))
@@ -238,26 +261,26 @@ def _jump_by_coordinates(potential, modes, state: ChainState, noise: ChainNoise)
     return ChainState(y, energy, jnp.where(has_moved, potential.gradient(y), state.gradient)), has_moved
 
 
-def _chain_noise(num: int, d: int, may_jump: bool, *, key: Key) -> ChainNoise:
+def _chain_noise(potential: AbstractPotential, modes: Modes, num: int, *, key: Key) -> ChainNoise:
+    d = potential.grid.dimension
     momentum_key, accept_key, mass_key, jump_key, jump_accept_key = jr.split(key, 5)
     momentum, log_uniform = jr.normal(momentum_key, (num, d)), jnp.log(jr.uniform(accept_key, (num,)))
-    if not may_jump:
+    if not _may_jump(potential):
         return ChainNoise(momentum, log_uniform, jnp.zeros((num,)), None, jnp.zeros((num,)))
-    tries = (num,) if d <= MAX_WHOLE else (num, NUM_COORDINATES)
-    jump = jump_noise(num, d, key=jump_key) if d <= MAX_WHOLE else coordinate_noise(tries, d, key=jump_key)
+    if d <= MAX_WHOLE:
+        tries, noise = (num,), jump_noise(num, d, key=jump_key)
+        jumps = jax.vmap(lambda one: propose_jump(potential, modes, one))(noise)
+    else:
+        tries = (num, NUM_COORDINATES)
+        noise = coordinate_noise(tries, d, key=jump_key)
+        jumps = jax.vmap(jax.vmap(lambda one: propose_coordinate(potential, modes, one)))(noise)
     log_uniform_jump = jnp.log(jr.uniform(jump_accept_key, tries))
-    return ChainNoise(momentum, log_uniform, jr.uniform(mass_key, (num,)), jump, log_uniform_jump)
+    return ChainNoise(momentum, log_uniform, jr.uniform(mass_key, (num,)), jumps, log_uniform_jump)
 
 
 def _may_jump(potential: AbstractPotential) -> bool:
     """Gaussian densities have one mode in any box; nothing is known of others."""
     return isinstance(potential.density, UserDensity)
-
-
-def _pick(modes: Modes, uniform: Float[Array, ""]) -> Array | int:
-    if len(modes.log_weights) == 1:
-        return 0
-    return jnp.searchsorted(jnp.cumsum(jnp.exp(modes.log_weights)), uniform).clip(0, len(modes.log_weights) - 1)
 
 
 def _choose(condition: Bool[Array, ""], new: ChainState, old: ChainState) -> ChainState:

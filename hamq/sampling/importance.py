@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax.scipy.special import logsumexp
 
 from hamq.problem.problem import Problem
-from hamq.sampling.draws import AbstractSampler, Draws, Info, Target, make_info, require_count
+from hamq.sampling.draws import AbstractSampler, Draws, Info, Target, effective_share, make_info, require_count
 from hamq.sampling.jumps import jump_noise, log_proposal, propose
 from hamq.sampling.modes import find_modes
 from hamq.sampling.walls import make_potential
@@ -39,10 +39,10 @@ class Importance(AbstractSampler):
         logs = jnp.where(jnp.isnan(logs), -jnp.inf, logs)
         log_weights = logs - logsumexp(logs)
         points = jax.vmap(lambda y: potential.grid.wrap(potential.place(y)))(y).T
-        share = jnp.exp(-logsumexp(2 * log_weights)) / self.num_samples
         info = make_info(
-            weight_share=share,
+            weight_share=effective_share(log_weights),
             num_modes=modes.count,
+            num_crossings=modes.count,  # independent draws fall into all of them
             has_failed=~jnp.any(jnp.isfinite(logs)),
             density_evaluations=modes.density_evaluations + self.num_samples,
             gradient_evaluations=modes.gradient_evaluations,

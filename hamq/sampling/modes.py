@@ -17,7 +17,8 @@ from jaxtyping import Array, Float, Int
 from scipy.spatial.distance import cdist
 from scipy.stats import qmc
 
-from hamq.problem.kernel import CorrelatedDensity, ProductDensity
+from hamq.problem.kernel import CorrelatedDensity, ProductDensity, times
+from hamq.problem.small_matrix import cholesky, inverse_lower, raised_cholesky, solve_positive
 from hamq.sampling.leapfrog import apply
 from hamq.sampling.walls import AbstractPotential, LogitPotential, ReflectPotential
 
@@ -26,15 +27,21 @@ NUM_STARTS = 8
 NUM_DESCENT = 20
 NUM_NEWTON = 4
 NUM_CORRELATED_NEWTON = 8
+LEAST_CURVATURE = 0.5
+"""Of a mode in units of `_reach`: standard deviations of 1.4 reaches at most."""
 
 
 class Modes(NamedTuple):
-    """Laplace approximations at K modes in chain coordinates; duplicates have weight −inf."""
+    """Laplace approximations N(y_k, C_k = L_k·L_kᵀ) at K modes in chain coordinates; duplicates have weight −inf.
+
+    L, L⁻¹ and C are given by their diagonals where they are diagonal.
+    """
 
     positions: Float[Array, "K d"]
     log_weights: Float[Array, " K"]
     factors: Float[Array, "K *square"]
     inverse_factors: Float[Array, "K *square"]
+    covariances: Float[Array, "K *square"]
     log_volumes: Float[Array, " K"]
     count: Int[Array, ""]
     density_evaluations: int
@@ -83,34 +90,49 @@ def _correlated_mode(potential: AbstractPotential, density: CorrelatedDensity) -
         if isinstance(potential, ReflectPotential):
             std = 1 / jnp.sqrt(jnp.diagonal(precision))
             return _single(start, std, 1 / std, 0)
-        inverse = jax.scipy.linalg.solve_triangular(density.cholesky, jnp.eye(len(start), dtype=start.dtype), lower=True)
-        return _single(start, density.cholesky, inverse, 0)
+        return _single(start, density.cholesky, inverse_lower(density.cholesky), 0)
     lower, width = potential.lower, potential.upper - potential.lower
     variance = jnp.sum(density.cholesky**2, axis=1)
     m = (density.mean - lower) / width
     scaled = precision * width[:, None] * width[None, :]
     t = jnp.where(circle, m, _wall_start(m, variance / width**2))
-    for _ in range(NUM_CORRELATED_NEWTON):
-        slope = scaled @ (t - m) + jnp.where(circle, 0, 1 / (1 - t) - 1 / t)
+
+    def newton(_, t):
+        slope = times(scaled, t - m) + jnp.where(circle, 0, 1 / (1 - t) - 1 / t)
         bend = scaled + jnp.diag(jnp.where(circle, 0, 1 / t**2 + 1 / (1 - t) ** 2))
-        step = jnp.linalg.solve(bend, slope)
+        step = solve_positive(bend, slope[:, None])[:, 0]
         # Damped by the Newton decrement: the barrier is self-concordant, so the step stays inside the box.
-        t = t - step / (1 + jnp.sqrt(jnp.maximum(slope @ step, 0)))
+        return t - step / (1 + jnp.sqrt(jnp.maximum(jnp.sum(slope * step), 0)))
+
+    t = jax.lax.fori_loop(0, NUM_CORRELATED_NEWTON, newton, t)
     slope = jnp.where(circle, 1, t * (1 - t))
     hessian = scaled * slope[:, None] * slope[None, :]
     hessian = hessian + jnp.diag(jnp.where(circle, 0, (1 - 2 * t) ** 2 + 2 * t * (1 - t)))
     hessian = hessian / jnp.where(circle, width, 1)[:, None] / jnp.where(circle, width, 1)[None, :]
     y = jnp.where(circle, lower + width * t, jnp.log(t) - jnp.log1p(-t))
-    inverse = jnp.linalg.cholesky(hessian).T
-    factor = jax.scipy.linalg.solve_triangular(inverse, jnp.eye(len(y), dtype=y.dtype), lower=False)
-    return _single(y, factor, inverse, NUM_CORRELATED_NEWTON)
+    root = cholesky(hessian)
+    return _single(y, inverse_lower(root).T, root.T, NUM_CORRELATED_NEWTON)
 
 
 def _single(y: Array, factor: Array, inverse: Array, gradients: int) -> Modes:
     diagonal = factor if factor.ndim == 1 else jnp.diagonal(factor)  # a matrix here is triangular
     log_volume = jnp.sum(jnp.log(diagonal))[None]
     one = jnp.asarray(1, jnp.int32)
-    return Modes(y[None], jnp.zeros((1,), y.dtype), factor[None], inverse[None], log_volume, one, 0, gradients)
+    covariance = covariance_of(factor)[None]
+    return Modes(y[None], jnp.zeros((1,), y.dtype), factor[None], inverse[None], covariance, log_volume, one, 0, gradients)
+
+
+def covariance_of(factor: Float[Array, "..."]) -> Float[Array, "..."]:
+    """L·Lᵀ."""
+    return factor**2 if factor.ndim == 1 else jax.vmap(lambda row: times(factor, row))(factor)
+
+
+def choose(log_weights: Float[Array, " K"], uniform: Float[Array, ""]) -> Int[Array, ""]:
+    """k with probability exp(log_weights[k]); a count, where `searchsorted` would be a loop within the loop of the chain."""
+    if len(log_weights) == 1:
+        return jnp.zeros((), jnp.int32)  # the same for a whole batch: nothing to gather
+    below = jnp.cumsum(jnp.exp(log_weights))[:-1] < uniform
+    return jnp.sum(below, dtype=jnp.int32)
 
 
 def _search(potential: AbstractPotential, state: Float[Array, " d"]) -> Modes:
@@ -132,7 +154,8 @@ def _search(potential: AbstractPotential, state: Float[Array, " d"]) -> Modes:
     count = jnp.sum(log_weights > np.log(1e-6), dtype=jnp.int32)
     densities = NUM_PROBES + NUM_STARTS * (NUM_DESCENT + 1)
     gradients = NUM_STARTS * (NUM_DESCENT + 1 + d)
-    return Modes(ends, log_weights, factors, inverses, log_volumes, count, densities, gradients)
+    covariances = jax.vmap(covariance_of)(factors)
+    return Modes(ends, log_weights, factors, inverses, covariances, log_volumes, count, densities, gradients)
 
 
 @functools.cache
@@ -157,12 +180,12 @@ def _descend(potential: AbstractPotential, start: Float[Array, " d"]) -> tuple[F
         new_energy, new_gradient = potential.energy(y + step), potential.gradient(y + step)
         has_descended = (new_energy <= energy) & jnp.all(jnp.isfinite(new_gradient))
         change = new_gradient - gradient
-        product = step @ change
+        product = jnp.sum(step * change)
         is_convex = has_descended & (product > 1e-12)
         safe = jnp.where(is_convex, product, 1)
         bent = apply(inverse, change)
         cross = step[:, None] * bent[None, :]
-        stretch = (1 + change @ bent / safe) * step[:, None] * step[None, :]
+        stretch = (1 + jnp.sum(change * bent) / safe) * step[:, None] * step[None, :]
         update = inverse + (stretch - cross - cross.T) / safe
         return (
             jnp.where(has_descended, y + step, y),
@@ -186,17 +209,16 @@ def _reach(potential: AbstractPotential) -> np.ndarray:
 
 
 def _square_roots(potential: AbstractPotential, hessian: Float[Array, "d d"]) -> tuple[Array, Array, Array]:
-    """L, L⁻¹ and log|L| with L·Lᵀ the inverse Hessian, its eigenvalues made positive and no wider than the box."""
+    """L, L⁻¹ and log|L| with L·Lᵀ the inverse Hessian, raised until it is positive and L no wider than the box."""
     reach = jnp.asarray(_reach(potential), hessian.dtype)
     hessian = jnp.where(jnp.isfinite(hessian), hessian, 0)
-    if isinstance(potential, ReflectPotential):
-        hessian = jnp.diag(jnp.diagonal(hessian))
     scaled = hessian * reach[:, None] * reach[None, :]
-    values, vectors = jnp.linalg.eigh((scaled + scaled.T) / 2)
-    values = jnp.maximum(jnp.abs(values), 0.5)
-    factor = reach[:, None] * vectors / jnp.sqrt(values)[None, :]
-    inverse = (vectors * jnp.sqrt(values)[None, :]).T / reach[None, :]
-    return factor, inverse, jnp.sum(jnp.log(reach)) - 0.5 * jnp.sum(jnp.log(values))
+    if isinstance(potential, ReflectPotential):
+        root = jnp.diag(jnp.sqrt(jnp.maximum(jnp.abs(jnp.diagonal(scaled)), LEAST_CURVATURE)))
+    else:
+        root = raised_cholesky((scaled + scaled.T) / 2, LEAST_CURVATURE)
+    log_volume = jnp.sum(jnp.log(reach)) - jnp.sum(jnp.log(jnp.diagonal(root)))
+    return reach[:, None] * inverse_lower(root).T, root.T / reach[None, :], log_volume
 
 
 def wrapped(potential: AbstractPotential, y: Float[Array, " d"]) -> Float[Array, " d"]:

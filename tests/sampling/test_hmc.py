@@ -25,7 +25,7 @@ def positions(sampler, potential, starts, num, *, key):
     modes = find_modes(potential, potential.lower)
 
     def chain(start, chain_key):
-        noise = _chain_noise(num, len(start), False, key=chain_key)
+        noise = _chain_noise(potential, modes, num, key=chain_key)
         state = ChainState(start, potential.energy(start), potential.gradient(start))
 
         def body(state, noise):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hamq.problem.grid import Grid
-from hamq.sampling.hmc import HMC, ChainState, _chain_noise, _may_jump
+from hamq.sampling.hmc import HMC, ChainState, _chain_noise
 from hamq.sampling.modes import find_modes
 from hamq.sampling.walls import make_potential
 from tests.sampling.posed import (
@@ -56,7 +56,7 @@ def walk(sampler, density, grid, starts, *, key):
     modes = find_modes(potential, jnp.tile(jnp.asarray([0.2, -0.4]), d // 2))
 
     def chain(start, chain_key):
-        noise = _chain_noise(NUM_TRANSITIONS, d, _may_jump(potential), key=chain_key)
+        noise = _chain_noise(potential, modes, NUM_TRANSITIONS, key=chain_key)
         state = ChainState(start, potential.energy(start), potential.gradient(start))
         state, infos = jax.lax.scan(lambda s, n: sampler.transition(potential, modes, s, n), state, noise)
         return potential.place(state.position), infos

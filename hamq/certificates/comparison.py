@@ -1,0 +1,104 @@
+"""How far a table is from the exact one, in the measures that matter, with two rows for scale.
+
+The Frobenius norm alone cannot see the policy: replacing Q* by its row means errs by a fraction of a percent on the
+paper's problems. So the advantages A(s, a) = Q(s, a) − mean_a Q(s, a) stand beside it, and the loss of the greedy policy,
+V* − V^π, evaluated exactly. Two policies that need no solving say what a loss is worth: the best constant action, and
+one greedy step on the exact Q of the uniformly random policy, which is nearly optimal on the paper's easier problems.
+"""
+
+import dataclasses
+
+import numpy as np
+from jaxtyping import Float
+
+from hamq.exact.bellman import BellmanOperator, make_operator
+from hamq.exact.solution import Solution
+
+ACCURACY = 1e-6
+"""Part of the span of V* to which policies are evaluated."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """Distances of a table from Q*.
+
+    frobenius       ‖Q − Q*‖_F/‖Q*‖_F
+    sup             max |Q − Q*|
+    advantage       ‖A − A*‖_F/‖A*‖_F
+    agreement       share of the states in which the greedy action is one of the best
+    policy_loss     mean over the states of V* − V^π of the greedy policy
+    worst_loss      its maximum
+    constant_action_loss, random_policy_loss    mean loss of the best constant action (of 25 spread ones where there are
+                    more), and of one greedy step on the exact Q of the uniformly random policy
+    """
+
+    frobenius: float
+    sup: float
+    advantage: float
+    agreement: float
+    policy_loss: float
+    worst_loss: float
+    constant_action_loss: float
+    random_policy_loss: float
+
+    def __str__(self) -> str:
+        return (
+            f"relative error {self.frobenius:.4f} (sup {self.sup:.3g}), advantages {self.advantage:.3f}, greedy action "
+            f"agrees in {self.agreement:.0%} of the states, policy loss {self.policy_loss:.2g} (worst state "
+            f"{self.worst_loss:.2g}; best constant action {self.constant_action_loss:.2g}, greedy on the random policy's Q "
+            f"{self.random_policy_loss:.2g})"
+        )
+
+
+def compare(
+    solution: Solution | Float[np.ndarray, "S A"], exact: Solution, operator: BellmanOperator | None = None
+) -> Comparison:
+    """Comparison of a solution (or a table) with the exact one; `operator` (make_operator) saves building it again."""
+    q = np.asarray(solution.q if isinstance(solution, Solution) else solution, np.float64)
+    if q.shape != exact.q.shape:
+        raise ValueError(f"compare: the table has shape {q.shape} and the exact one {exact.q.shape}; compare one problem's.")
+    if not np.isfinite(q).all():
+        raise ValueError("compare: the table has entries that are not finite.")
+    operator = operator or make_operator(exact.problem)
+    best = exact.q.max(axis=1)
+    policy = q.argmax(axis=1)
+    # Actions that the bounds of Q* cannot tell apart are equally good.
+    chosen = exact.q[np.arange(len(q)), policy]
+    losses = _loss(operator, exact, policy)
+    return Comparison(
+        frobenius=_ratio(np.linalg.norm(q - exact.q), np.linalg.norm(exact.q)),
+        sup=float(np.abs(q - exact.q).max()),
+        advantage=_ratio(np.linalg.norm(_centred(q) - _centred(exact.q)), np.linalg.norm(_centred(exact.q))),
+        agreement=float(np.mean(chosen >= best - 2 * (exact.error or 0))),
+        policy_loss=float(losses.mean()),
+        worst_loss=float(losses.max()),
+        constant_action_loss=_constant_action_loss(operator, exact),
+        random_policy_loss=float(_loss(operator, exact, _random_policy_greedy(operator)).mean()),
+    )
+
+
+def _loss(operator: BellmanOperator, exact: Solution, policy: np.ndarray) -> np.ndarray:
+    """V* − V^π per state; what is below 0 is so by the accuracy of both, and cut."""
+    accuracy = ACCURACY * max(float(np.ptp(exact.value)), 1e-9)
+    return np.maximum(exact.value - operator.evaluate(policy, tolerance=accuracy).value, 0)
+
+
+def _constant_action_loss(operator: BellmanOperator, exact: Solution) -> float:
+    num_states, num_actions = exact.q.shape
+    tried = np.unique(np.linspace(0, num_actions - 1, min(num_actions, 25)).round().astype(int))
+    return min(float(_loss(operator, exact, np.full(num_states, action)).mean()) for action in tried)
+
+
+def _random_policy_greedy(operator: BellmanOperator) -> np.ndarray:
+    """argmax of r + γ P V^random."""
+    num_states, num_actions = operator.rewards.shape
+    even = np.full((num_states, num_actions), 1 / num_actions)
+    return operator.backup(operator.evaluate(even).value).argmax(axis=1)
+
+
+def _centred(q: np.ndarray) -> np.ndarray:
+    return q - q.mean(axis=1, keepdims=True)
+
+
+def _ratio(error: float, size: float) -> float:
+    return float(error / size) if size > 0 else 0.0 if error == 0 else float("inf")

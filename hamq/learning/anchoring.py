@@ -1,0 +1,170 @@
+"""Which actions are backed up in all states, and which states in all actions: decided by a pilot of few draws.
+
+1.  Two actions that lie far apart are drawn in all states, and some states (chosen by the key) with all actions, twice
+    with independent draws. Iterating on them gives a rough V.
+2.  Backing up V gives two independent estimates of the rows of the anchor states. For k = 2, 3, … columns of largest
+    volume, `lack_of_fit` says what k columns miss (bias) and how noisy they are; more columns miss less, but leave
+    fewer draws for each at the same budget, so that noise·(draws of the pilot)/(draws left) grows.
+3.  Of large action sets a few actions are tried. If polynomials of the actions express them (held-out actions say so), only
+    these are drawn in the anchor states, and the others are continued from them.
+4.  The fewest columns whose sum of both is within 10 % of the least win; if that is every column, nothing is completed.
+"""
+
+import math
+from typing import NamedTuple
+
+import jax.random as jr
+import numpy as np
+from jaxtyping import Float, Int
+
+from hamq.completion.actions import continuation, farthest_actions, misfit, polynomials
+from hamq.completion.anchors import Anchors, Cross, lack_of_fit, largest_volume, mixing_weights, noise_in_full
+from hamq.learning.backup import make_stock
+from hamq.learning.budget import MIN_SAMPLES, affordable_samples, with_samples
+from hamq.learning.draws import Cost, Drawn, draw_pairs
+from hamq.learning.selection import Pairs, some_actions
+from hamq.learning.settings import Settings
+from hamq.problem.problem import Problem
+from hamq.sampling.exhaustive import Exhaustive
+from hamq.sampling.hmc import HMC
+from hamq.types import Key
+
+PILOT_SAMPLES = 25
+ROW_SAMPLES = 50
+PILOT_ITERATIONS = 60
+MAX_TRIED = 32
+MAX_COLUMNS = 6
+MAX_DEGREE = 8
+MIN_STATES, MAX_STATES = 10, 40
+GOOD_ENOUGH = 1e-3
+"""Bias² of the completion, as a part of the advantages', that is never worth another column."""
+
+
+class Plan(NamedTuple):
+    """The anchors and what finding them cost; `cross` is None where every pair is backed up."""
+
+    cross: Cross | None
+    cost: Cost
+    trial: Drawn
+    reason: str
+
+
+def plan_anchors(problem: Problem, settings: Settings, rewards: Float[np.ndarray, "S A"], *, key: Key) -> Plan:
+    anchors = settings.completion
+    assert isinstance(anchors, Anchors)
+    states_key, first_key, second_key = jr.split(key, 3)
+    num_states, num_actions = problem.num_states, problem.num_actions
+    if anchors.num_columns is not None and anchors.num_columns > num_actions:
+        raise ValueError(f"Anchors: num_columns = {anchors.num_columns} is more than the {num_actions} actions there are.")
+    if anchors.num_states is not None and anchors.num_states > num_states:
+        raise ValueError(f"Anchors: num_states = {anchors.num_states} is more than the {num_states} states there are.")
+    tried = farthest_actions(problem.actions, MAX_TRIED)
+    ends = farthest_actions(problem.actions, anchors.num_columns or 2)
+    states = _anchor_states(problem, anchors, len(tried), key=states_key)
+
+    at_ends = _draw(problem, settings, _few(settings, PILOT_SAMPLES), some_actions(problem, ends), first_key)
+    block = Pairs(states, np.broadcast_to(tried, (len(states), len(tried))))
+    rows = _few(settings, ROW_SAMPLES)
+    replicates = [_draw(problem, settings, rows, block, row_key) for row_key in (first_key, second_key)]
+    cost = at_ends.cost.plus(replicates[0].cost).plus(replicates[1].cost)
+
+    value = _rough_value(problem, rewards, ends, tried, at_ends, replicates[0])
+    first, second = (make_stock(drawn.draws).expected(problem, value).astype(np.float64) for drawn in replicates)
+    degree = _degree(problem, tried, first, second)
+    if degree is None and len(tried) < problem.num_actions:  # all actions must be drawn, in fewer states
+        states = states[: len(_anchor_states(problem, anchors, problem.num_actions, key=states_key))]
+    num_rows = len(states) * (problem.num_actions if degree is None else len(tried))
+    columns, reason = _choose(problem, settings, anchors, num_rows, first, second, replicates[0])
+    if columns is None:
+        return Plan(None, cost, replicates[0], reason)
+    if degree is None:
+        return Plan(Cross(tried[columns], states, np.arange(problem.num_actions)), cost, replicates[0], reason)
+    smooth = continuation(problem.actions, tried, degree)
+    reason += f", {len(tried)} of {problem.num_actions} actions are tried and continued by polynomials of degree {degree}"
+    return Plan(Cross(tried[columns], states, tried, smooth), cost, replicates[0], reason)
+
+
+def _anchor_states(problem: Problem, anchors: Anchors, num_tried: int, *, key: Key) -> Int[np.ndarray, " m"]:
+    """States chosen by the key: about as many entries as two columns have, 10 to 40 states where nothing is said."""
+    num = anchors.num_states or int(np.clip(2 * problem.num_states // num_tried, MIN_STATES, MAX_STATES))
+    return np.asarray(jr.permutation(key, problem.num_states))[:num]
+
+
+def _degree(problem: Problem, tried, first, second) -> int | None:
+    """The lowest degree of polynomials of the action that fits; None where all actions are tried, or none fits."""
+    if len(tried) == problem.num_actions:
+        return None
+    for degree in range(1, MAX_DEGREE + 1):
+        if polynomials(problem.actions[:1], degree).shape[1] > len(tried) // 3:
+            return None
+        if misfit(first, second, problem.actions, tried, degree) <= GOOD_ENOUGH * _signal(first, second):
+            return degree
+    return None
+
+
+def _signal(first: np.ndarray, second: np.ndarray) -> float:
+    """Mean square of the advantages per row, free of noise."""
+    first, second = (rows - rows.mean(axis=1, keepdims=True) for rows in (first, second))
+    return max(float(np.sum(first * second)) / len(first), 1e-300)
+
+
+def _few(settings: Settings, num: int):
+    """The sampler with few draws; a sampler that was given fewer keeps them."""
+    sampler = settings.sampler
+    if isinstance(sampler, Exhaustive):
+        return sampler
+    if settings.max_gradients is None:
+        num = min(num, sampler.num_samples)  # type: ignore[attr-defined]
+    return with_samples(sampler, num - num % sampler.num_chains if isinstance(sampler, HMC) else num)
+
+
+def _draw(problem, settings, sampler, block: Pairs, key: Key) -> Drawn:
+    return draw_pairs(problem, sampler, block.states, block.actions, key=key, coupled=settings.coupled)
+
+
+def _rough_value(problem, rewards, ends, tried, at_ends: Drawn, at_states: Drawn) -> np.ndarray:
+    """V after some iterations on the columns of the pilot; weights for the actions in between from the anchor states."""
+    columns, rows = make_stock(at_ends.draws), make_stock(at_states.draws)
+    inside = np.searchsorted(tried, ends)
+    value = rewards.max(axis=1) / (1 - problem.discount)
+    for _ in range(PILOT_ITERATIONS):
+        known = columns.expected(problem, value).astype(np.float64)
+        found = rows.expected(problem, value).astype(np.float64)
+        weights, _ = mixing_weights(found, inside)
+        value = np.max(rewards[:, tried] + problem.discount * known @ weights, axis=1)
+    return value
+
+
+def _choose(problem, settings, anchors, num_rows, first, second, trial: Drawn) -> tuple[np.ndarray | None, str]:
+    """Columns, as positions among those tried, and why; none where nothing less than the whole table will do."""
+    mean = (first + second) / 2
+    num_tried = mean.shape[1]
+    if anchors.num_columns is not None:
+        return largest_volume(mean, anchors.num_columns), f"{anchors.num_columns} columns, as asked for"
+    signal = _signal(first, second)
+    full = noise_in_full(first, second) * _dilution(problem, settings, trial, None, num_rows)
+    errors = {}
+    for k in range(2, min(MAX_COLUMNS, num_tried - 1, len(first) // 2) + 1):
+        columns = largest_volume(mean, k)
+        bias, noise = lack_of_fit(first, second, columns)
+        missed = bias if bias > GOOD_ENOUGH * signal else 0
+        errors[k] = missed + noise * _dilution(problem, settings, trial, k, num_rows)
+    best = min([full, *errors.values()])
+    for k, error in errors.items():
+        if error <= 1.1 * best:
+            return largest_volume(mean, k), f"{k} columns and {num_rows} entries of anchor states are backed up"
+    least = min(errors.values(), default=math.inf)
+    return None, (
+        f"not low-rank: few columns would err by {math.sqrt(least / signal):.2g} of the advantages, all by "
+        f"{math.sqrt(full / signal):.2g}, so every entry is backed up"
+    )
+
+
+def _dilution(problem: Problem, settings: Settings, trial: Drawn, num_columns: int | None, num_rows: int) -> float:
+    """(draws of the pilot)/(draws that are left at the budget with so many columns): how much smaller the noise gets."""
+    if settings.max_gradients is None:
+        return 1.0
+    num_states, num_actions = problem.num_states, problem.num_actions
+    size = num_states * num_actions if num_columns is None else num_states * num_columns + num_rows
+    num = affordable_samples(problem, trial, size, settings.max_gradients)
+    return ROW_SAMPLES / max(num, MIN_SAMPLES if settings.is_default_budget else 1)

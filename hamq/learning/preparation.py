@@ -1,0 +1,206 @@
+"""What Algorithm 1 needs before its first iteration: rewards, anchors, the number of draws, the draws to reuse."""
+
+import dataclasses
+import math
+from typing import Any
+
+import jax.random as jr
+import numpy as np
+from jaxtyping import Bool, Float
+
+from hamq.completion.anchors import Anchors
+from hamq.completion.completion import AbstractCompletion
+from hamq.exact.solution import Solution
+from hamq.learning import selection
+from hamq.learning.anchoring import plan_anchors
+from hamq.learning.backup import Stock, make_stock
+from hamq.learning.budget import MIN_SAMPLES, affordable_samples, require_memory, with_samples
+from hamq.learning.draws import Cost, Drawn, Progress, draw_pairs, prepare, warn_of
+from hamq.learning.selection import Pairs
+from hamq.learning.settings import Settings
+from hamq.problem.problem import Problem
+from hamq.problem.tables import reward_table, terminal_table
+from hamq.sampling.draws import AbstractSampler
+from hamq.sampling.exhaustive import Exhaustive
+from hamq.types import Key
+
+TRIAL_SAMPLES = 10
+TRIAL_STATES = 16
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Run:
+    """One solve: what stays the same over its iterations."""
+
+    problem: Problem
+    settings: Settings
+    sampler: AbstractSampler
+    completion: AbstractCompletion | None
+    blocks: tuple[Pairs, ...] | None
+    """Ω where it is the same in every iteration."""
+    stocks: tuple[Stock, ...] | None
+    """Draws that are reused: of `blocks`, or of all pairs."""
+    rewards: Float[np.ndarray, "S A"]
+    is_ended: Bool[np.ndarray, "S 1"]
+    exact: Solution | None
+    first: Float[np.ndarray, "S A"]
+    """Q⁰."""
+    cost: Cost
+    note: str
+    keys: dict[str, Key]
+
+    def choose(self, t: int) -> tuple[Pairs, ...]:
+        """Step 1: Ω_t."""
+        if self.blocks is not None:
+            return self.blocks
+        choose = selection.per_state if self.settings.selection == "per_state" else selection.bernoulli
+        return (choose(self.problem, self.settings.fraction, key=jr.fold_in(self.keys["selection"], t)),)
+
+    def draw(self, pairs: tuple[Pairs, ...], t: int) -> tuple[tuple[tuple[Pairs, Stock], ...], Cost]:
+        """Step 2: the draws of Ω_t, or those kept for reuse."""
+        if self.stocks is not None:
+            blocks = self.blocks or (selection.all_pairs(self.problem),)
+            return tuple(zip(blocks, self.stocks, strict=True)), Cost(0, 0, 0)
+        found, cost, draw_key = [], Cost(0, 0, 0), jr.fold_in(self.keys["draws"], t)
+        for block in pairs:
+            drawn = _draw(self.problem, self.settings, self.sampler, block, draw_key, None)
+            if t == 0:
+                warn_of(self.problem, drawn.info)
+            found.append((block, make_stock(drawn.draws)))
+            cost = cost.plus(drawn.cost)
+        return tuple(found), cost
+
+    def expect(self, stocks: tuple[tuple[Pairs, Stock], ...], value: Float[np.ndarray, " S"]) -> Float[np.ndarray, "S A"]:
+        """Step 3: E[V] of the drawn pairs, NaN elsewhere."""
+        expected = np.full(self.rewards.shape, np.nan)
+        for block, stock in stocks:
+            expected[block.states[:, None], block.actions] = stock.expected(self.problem, value)
+        return expected
+
+
+def first_table(problem: Problem, initial: Any, rewards, is_ended, *, key: Key) -> Float[np.ndarray, "S A"]:
+    """Q⁰; by default the value of earning the mean reward for ever, which is of the size of Q* and saves iterations."""
+    if initial is None:
+        table = np.asarray(rewards.mean() / (1 - problem.discount))
+    elif isinstance(initial, str):
+        table = _uniform(initial, rewards.shape, key)
+    else:
+        table = np.asarray(initial, np.float64)
+    if table.ndim == 0:
+        table = np.broadcast_to(table, rewards.shape)
+    if table.shape != rewards.shape:
+        raise ValueError(f"solve: initial must be a number or a table of shape {rewards.shape}, got shape {table.shape}.")
+    if not np.all(np.isfinite(table)):
+        raise ValueError("solve: initial must be finite; it has a value that is not.")
+    return np.where(is_ended, 0.0, table)
+
+
+def _uniform(initial: str, shape: tuple[int, ...], key: Key) -> np.ndarray:
+    """`uniform` or `uniform:2`: the paper's random first table, on [0, 1] or [0, 2]."""
+    name, _, high = initial.partition(":")
+    try:
+        top = float(high or 1)
+    except ValueError:
+        top = math.nan
+    if name != "uniform" or not 0 < top < math.inf:
+        raise ValueError(
+            f"solve: initial must be a table, a number, 'uniform' or 'uniform:2' (its upper end), got {initial!r}."
+        )
+    return np.asarray(jr.uniform(key, shape), np.float64) * top
+
+
+def prepare_run(
+    problem: Problem, settings: Settings, exact: Solution | None, initial: Any, *, key: Key, progress: Progress | None
+) -> Run:
+    """All that is settled before the first iteration; what is wrong with an argument is said before anything is drawn."""
+    names = ("prepare", "pilot", "draws", "selection", "initial")
+    keys = dict(zip(names, jr.split(key, len(names)), strict=True))
+    if exact is not None and exact.q.shape != (problem.num_states, problem.num_actions):
+        raise ValueError(
+            f"solve: exact must be a solution of this problem, got one of {exact.problem.name} with a table of shape "
+            f"{exact.q.shape}."
+        )
+    rewards, ended = reward_table(problem), terminal_table(problem)
+    is_ended = np.zeros((problem.num_states, 1), bool) if ended is None else ended[:, None]
+    first = first_table(problem, initial, rewards, is_ended, key=keys["initial"])
+    sampler, cost = prepare(problem, settings.sampler, key=keys["prepare"])
+    settings = dataclasses.replace(settings, sampler=sampler)
+    completion, blocks, trial, note = settings.completion, None, None, ""
+    if isinstance(completion, Anchors):
+        completion, blocks, trial, cost, note = _anchored(problem, settings, completion, rewards, keys["pilot"], cost)
+    elif settings.selection == "all":
+        blocks = (selection.all_pairs(problem),)
+    reused = blocks or (selection.all_pairs(problem),)
+    sampler, cost = _with_budget(problem, settings, blocks, trial, cost, keys["pilot"])
+    stocks = None
+    if settings.draws == "reuse":
+        stocks, cost = _stock(problem, settings, sampler, reused, keys["draws"], cost, progress)
+    return Run(problem, settings, sampler, completion, blocks, stocks, rewards, is_ended, exact, first, cost, note, keys)
+
+
+def _anchored(problem, settings, anchors, rewards, key, cost):
+    """(completion, Ω, a trial of the sampler, cost so far, note) of a run with anchors."""
+    if problem.num_actions <= 2 and anchors.num_columns is None:
+        return None, (selection.all_pairs(problem),), None, cost, f"{problem.num_actions} actions leave nothing to complete"
+    plan = plan_anchors(problem, settings, rewards, key=key)
+    cost, cross = cost.plus(plan.cost), plan.cross
+    if cross is None:
+        return None, (selection.all_pairs(problem),), plan.trial, cost, plan.reason
+    rows = Pairs(cross.states, np.broadcast_to(cross.tried, (len(cross.states), len(cross.tried))))
+    return cross, (selection.some_actions(problem, cross.columns), rows), plan.trial, cost, plan.reason
+
+
+def _with_budget(problem, settings, blocks, trial: Drawn | None, cost: Cost, key: Key) -> tuple[AbstractSampler, Cost]:
+    """The sampler with as many draws as the budget, or Lemma 3, gives; and the cost so far."""
+    sampler, num_pairs = settings.sampler, _num_pairs(problem, settings, blocks)
+    if settings.schedule == "lemma3":
+        return with_samples(sampler, lemma3_samples(problem.discount, num_pairs, settings.iterations)), cost
+    if settings.max_gradients is None:
+        return sampler, cost
+    if trial is None:
+        block = selection.some_states(problem, np.arange(min(TRIAL_STATES, problem.num_states)))
+        trial = _draw(problem, settings, with_samples(sampler, TRIAL_SAMPLES * sampler.num_chains), block, key, None)
+        cost = cost.plus(trial.cost)
+    backups = num_pairs * (1 if settings.draws == "reuse" else settings.iterations)
+    num = affordable_samples(problem, trial, backups, settings.max_gradients - cost.gradient_evaluations)
+    if settings.is_default_budget:
+        num = max(num, MIN_SAMPLES)
+    if num < 1:
+        raise ValueError(
+            f"solve: max_gradients = {settings.max_gradients:,} does not buy one draw for each of {backups:,} backups of "
+            f"{problem.name} ({cost.gradient_evaluations:,} went into pilots); raise it, or use Anchors with fewer columns."
+        )
+    return with_samples(sampler, num), cost
+
+
+def _num_pairs(problem: Problem, settings: Settings, blocks: tuple[Pairs, ...] | None) -> int:
+    """Pairs that are drawn together: of the blocks, of the whole table when reused, else of Ω_t on average."""
+    if blocks is not None:
+        return sum(block.num for block in blocks)
+    share = 1 if settings.draws == "reuse" else settings.fraction
+    return max(1, round(share * problem.num_states * problem.num_actions))
+
+
+def lemma3_samples(discount: float, num_pairs: int, iterations: int, correlation: float = 0.0, failure: float = 0.05) -> int:
+    """|H_t| = (1+ξ)/(1−ξ)·(2/γ²)·log(2|Ω_t|T/δ), the paper's Lemma 3, with ξ = 0 (independent draws) and δ = 0.05."""
+    if discount == 0:
+        return 1
+    spread = (1 + correlation) / (1 - correlation)
+    return math.ceil(spread * 2 / discount**2 * math.log(2 * num_pairs * iterations / failure))
+
+
+def _stock(problem, settings, sampler, blocks, key, cost: Cost, progress: Progress | None) -> tuple[tuple[Stock, ...], Cost]:
+    if not isinstance(sampler, Exhaustive):
+        require_memory(problem, sampler.num_samples * sum(block.num for block in blocks), settings.max_bytes)
+    stocks = []
+    for block in blocks:
+        drawn = _draw(problem, settings, sampler, block, key, progress)
+        warn_of(problem, drawn.info)
+        stocks.append(make_stock(drawn.draws))
+        cost = cost.plus(drawn.cost)
+    return tuple(stocks), cost
+
+
+def _draw(problem, settings, sampler, block: Pairs, key: Key, progress: Progress | None) -> Drawn:
+    coupled = settings.coupled
+    return draw_pairs(problem, sampler, block.states, block.actions, key=key, coupled=coupled, progress=progress)

@@ -1,0 +1,177 @@
+"""Hamiltonian Q-Learning, Algorithm 1 of the paper: sample next states, back up a part of Q, complete the rest.
+
+`q_iteration` is one pass, in the paper's four steps; `solve` is the loop around it. To the letter (`paper_literal`) it
+does not converge: draws of different actions are independent, and the completion sets empty rows to 0. The defaults are
+what measured best at equal gradients (docs/solving.md): draws coupled between the actions of a state, made once and
+reused, calibrated (sampling/calibration.py); a few whole columns and rows instead of scattered entries; and only the
+expectation is completed, because the reward is known.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from hamq.completion.anchors import Anchors
+from hamq.completion.completion import AbstractCompletion, Observed
+from hamq.exact.solution import History, Solution
+from hamq.learning.budget import default_budget
+from hamq.learning.draws import Cost, Progress
+from hamq.learning.preparation import Run, prepare_run
+from hamq.learning.record import COLUMNS, Row, finite_or_stop, is_settled, make_row, sentence
+from hamq.learning.selection import as_mask
+from hamq.learning.settings import Keeping, Part, Schedule, Selection, resolve
+from hamq.problem.problem import Problem
+from hamq.sampling.draws import AbstractSampler
+from hamq.types import Key, as_key
+
+
+class State(NamedTuple):
+    """What the next iteration needs: Q^t, what the completion remembers, and what was spent."""
+
+    q: Float[np.ndarray, "S A"]
+    memory: tuple[np.ndarray, ...]
+    cost: Cost
+
+
+class Iterate(NamedTuple):
+    """What `callback` is given after every iteration; `checkpoint()` is all that `solve(resume=…)` needs to go on."""
+
+    iteration: int
+    iterations: int
+    q: Float[np.ndarray, "S A"]
+    history: Callable[[], History]
+    row: Row
+    checkpoint: Callable[[], dict[str, np.ndarray]]
+
+
+def q_iteration(run: Run, state: State, t: int) -> tuple[State, Row]:
+    """One pass of Algorithm 1: Q^t → Q^{t+1}."""
+    q, discount = state.q, run.problem.discount
+    pairs = run.choose(t)  # step 1: Ω_t
+    stocks, cost = run.draw(pairs, t)  # step 2: H_t
+    expected = run.expect(stocks, q.max(axis=1))  # step 3, eq. (9), without r and γ
+    mask = as_mask(run.problem, pairs)
+    backed_up = np.where(run.is_ended, 0, run.rewards + discount * expected)
+    residual = float(np.abs(backed_up - q)[mask].max())
+    done = _complete(run, expected, backed_up, mask, state)  # step 4, eq. (10)
+    step = run.settings.step(t)
+    new = np.where(run.is_ended, 0, q + step * (done.q - q))
+    spent = state.cost.plus(cost)
+    row = make_row(new, q, residual, done.rank, done.num_unidentified, spent, run.exact)
+    return State(new, done.memory, spent), row
+
+
+class Completed(NamedTuple):
+    q: Float[np.ndarray, "S A"]
+    rank: int
+    num_unidentified: int
+    memory: tuple[np.ndarray, ...]
+
+
+def _complete(run: Run, expected, backed_up, mask, state: State) -> Completed:
+    """Step 4: the whole table, from the expectation, the increment Q̂ − Q^t, or the table Q̂ itself on Ω_t."""
+    if run.completion is None or mask.all():
+        return Completed(np.where(mask, backed_up, state.q), run.problem.num_actions, 0, ())
+    complete, q, discount = run.settings.complete, state.q, run.problem.discount
+    if complete == "expectation":
+        previous = (q - run.rewards) / discount if discount > 0 else np.zeros_like(q)
+        done = run.completion.complete(Observed(expected, mask), previous, state.memory)
+        table = run.rewards + discount * done.q
+    elif complete == "increment":
+        done = run.completion.complete(Observed(backed_up - q, mask), np.zeros_like(q), state.memory)
+        table = q + done.q
+    else:
+        done = run.completion.complete(Observed(backed_up, mask), q, state.memory)
+        table = done.q
+    return Completed(table, done.rank, done.num_unidentified, done.memory)
+
+
+def solve(
+    problem: Problem,
+    sampler: AbstractSampler | None = None,
+    completion: AbstractCompletion | Anchors | None = Anchors(),  # noqa: B008 (frozen)
+    *,
+    iterations: int = 200,
+    tolerance: float | None = None,
+    initial: Any = None,
+    exact: Solution | None = None,
+    callback: Callable[[Iterate], Any] | None = None,
+    key: Key | int = 0,
+    fraction: float | None = None,
+    selection: Selection | None = None,
+    complete: Part | None = None,
+    draws: Keeping = "reuse",
+    coupled: bool = True,
+    step_size: float = 1.0,
+    step_decay: float | None = None,
+    schedule: Schedule = "constant",
+    max_gradients: int | None = None,
+    max_bytes: int | None = None,
+    progress: Progress | None = None,
+    resume: dict[str, np.ndarray] | None = None,
+) -> Solution:
+    """Q by sampled backups and completion, with one row of history per iteration.
+
+    sampler         HMC by default, with as many draws as `max_gradients` buys; with both given the budget decides
+    completion      Anchors (columns and rows chosen by the library), NuclearNorm, SoftImpute, or None
+    iterations, tolerance   stop after so many, or when Q is within `tolerance` of the limit of the sampled iteration
+    initial         the first table `[S, A]`; by default mean(r)/(1−γ); or a number, or "uniform" on [0, 1]
+    exact           a solution with Q*: the history then has the distance to it
+    selection, fraction     Ω_t, see selection.py; fraction defaults to 0.2
+    complete        what is completed: the "expectation" E[V] (default of Anchors), the "increment" Q̂ − Q^t, or the "table"
+    draws           "reuse" those of the first iteration (they do not depend on Q), or "fresh" ones each time
+    coupled         the actions of a state share their random numbers
+    step_size, step_decay   Q^{t+1} = Q^t + α_t·(completed − Q^t), α_t = step_size/(1 + t/step_decay)
+    schedule        "lemma3" takes the number of draws from the paper's Lemma 3
+    max_gradients   of everything, pilots and mode search included
+    resume          what `checkpoint()` of the last Iterate gave; all other arguments as before
+    """
+    settings = resolve(
+        problem, default_budget(problem), sampler, completion, selection, complete,
+        iterations=iterations, tolerance=tolerance, fraction=fraction, draws=draws, coupled=coupled, step_size=step_size,
+        step_decay=step_decay, schedule=schedule, max_gradients=max_gradients, max_bytes=max_bytes,
+    )  # fmt: skip
+    began = time.monotonic()
+    run = prepare_run(problem, settings, exact, initial, key=as_key(key), progress=progress)
+    state = State(run.first, (), run.cost)
+    rows: list[Row] = []
+    if resume is not None:
+        state, rows, elapsed = _restore(run, resume)
+        began -= elapsed
+    for t in range(len(rows), iterations):
+        if is_settled(run, rows):
+            break
+        state, row = q_iteration(run, state, t)
+        finite_or_stop(problem, state.q, t)
+        rows.append(row._replace(seconds=time.monotonic() - began))
+        if callback is not None:
+            callback(_iterate(state, rows, t, iterations))
+    converged, result = sentence(run, rows)
+    return Solution(problem=problem, q=state.q, history=_history(rows), result=result, converged=converged)
+
+
+def _history(rows: list[Row]) -> History:
+    return History(**{name: np.asarray([getattr(row, name) for row in rows]) for name in COLUMNS})
+
+
+def _iterate(state: State, rows: list[Row], t: int, iterations: int) -> Iterate:
+    def checkpoint() -> dict[str, np.ndarray]:
+        memory = {f"memory/{i}": array for i, array in enumerate(state.memory)}
+        table = {f"rows/{name}": np.asarray([getattr(row, name) for row in rows]) for name in COLUMNS}
+        return {"q": state.q, "cost": np.asarray(state.cost, np.int64), **memory, **table}
+
+    return Iterate(t + 1, iterations, state.q, lambda: _history(rows), rows[-1], checkpoint)
+
+
+def _restore(run: Run, saved: dict[str, np.ndarray]) -> tuple[State, list[Row], float]:
+    shape = (run.problem.num_states, run.problem.num_actions)
+    if saved["q"].shape != shape:
+        raise ValueError(f"solve: resume has a table of shape {saved['q'].shape}, and {run.problem.name} needs {shape}.")
+    memory = tuple(saved[f"memory/{i}"] for i in range(sum(name.startswith("memory/") for name in saved)))
+    columns = [saved[f"rows/{name}"].tolist() for name in COLUMNS]
+    rows = [Row(*values) for values in zip(*columns, strict=True)]
+    state = State(saved["q"].copy(), memory, Cost(*saved["cost"].tolist()))
+    return state, rows, rows[-1].seconds if rows else 0.0

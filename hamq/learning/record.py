@@ -1,0 +1,90 @@
+"""What is written down of an iteration, and the sentence at the end."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from hamq.exact.solution import Solution
+from hamq.learning.draws import Cost
+from hamq.learning.preparation import Run
+from hamq.problem.problem import Problem, pair_name
+
+SETTLED = 1e-3
+"""Part of max |Q| within which Q must be of its limit to be called converged when no tolerance was given."""
+
+
+class Row(NamedTuple):
+    """One iteration.
+
+    distance    ‖Q − Q*‖_F/‖Q*‖_F, NaN where no exact solution was given
+    residual    max |Q̂ − Q| over Ω_t: Q̂ is the backup of Q, so 0 for the fixed point of the sampled operator
+    change      max |Q^{t+1} − Q^t| over all pairs, completion and step size included
+    rank        of what was completed (the number of actions where nothing was)
+    unidentified    states without any backed up entry
+    samples, density_evaluations, gradient_evaluations, seconds     spent so far, preparation included
+    """
+
+    distance: float
+    residual: float
+    change: float
+    rank: int
+    unidentified: int
+    samples: int
+    density_evaluations: int
+    gradient_evaluations: int
+    seconds: float
+
+
+COLUMNS = Row._fields
+
+
+class NonFiniteError(ArithmeticError):
+    """A table with a value that is not finite; the last good one is in the last checkpoint."""
+
+
+def make_row(new, old, residual: float, rank: int, unidentified: int, cost: Cost, exact: Solution | None) -> Row:
+    distance = float("nan") if exact is None else float(np.linalg.norm(new - exact.q) / np.linalg.norm(exact.q))
+    return Row(distance, residual, float(np.abs(new - old).max()), int(rank), int(unidentified), *cost, 0.0)
+
+
+def finite_or_stop(problem: Problem, q: Float[np.ndarray, "S A"], iteration: int) -> None:
+    bad = ~np.isfinite(q)
+    if bad.any():
+        s, a = (int(v) for v in np.argwhere(bad)[0])
+        raise NonFiniteError(
+            f"iteration {iteration + 1}: Q is {q[s, a]} at {pair_name(problem, s, a)} ({int(bad.sum())} such entries); look "
+            "at the reward there, and use a smaller step_size or another completion if Q grew without bound."
+        )
+
+
+def is_settled(run: Run, rows: list[Row]) -> bool:
+    """Whether Q is within the tolerance of the limit: that of a γ-contraction is at most γ/(1−γ)·change away."""
+    return bool(rows) and run.settings.tolerance is not None and _away(run, rows[-1]) <= run.settings.tolerance
+
+
+def _away(run: Run, row: Row) -> float:
+    return row.change * run.problem.discount / (1 - run.problem.discount)
+
+
+def sentence(run: Run, rows: list[Row]) -> tuple[bool, str]:
+    """(converged, what came out)."""
+    last, discount, wanted = rows[-1], run.problem.discount, run.settings.tolerance
+    away = _away(run, last)
+    scale = max(abs(float(run.rewards.max())), abs(float(run.rewards.min()))) / (1 - discount)
+    converged = is_settled(run, rows) if wanted is not None else away <= SETTLED * scale
+    how = f"{run.note}; " if run.note else ""
+    spent = f"{last.gradient_evaluations:,} gradients, {last.density_evaluations:,} densities"
+    if converged:
+        return True, f"{how}settled to {away:.2g} after {len(rows)} iterations ({spent})"
+    asked = f"the {wanted:g} asked for" if wanted is not None else f"{SETTLED * scale:.2g}"
+    return False, (
+        f"{how}after {len(rows)} iterations Q still changes by {last.change:.2g}, which leaves it up to {away:.2g} from its "
+        f"limit where {asked} would do; {_remedy(run)} ({spent})"
+    )
+
+
+def _remedy(run: Run) -> str:
+    if run.settings.draws == "fresh":
+        return "use draws='reuse' or a decreasing step (step_decay)"
+    return "use more iterations" if run.blocks is not None else "use completion=Anchors() or a decreasing step (step_decay)"

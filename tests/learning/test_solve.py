@@ -1,0 +1,281 @@
+"""Algorithm 1 against the exact answer, and what is promised around it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hamq.completion.anchors import Anchors
+from hamq.completion.nuclear_norm import NuclearNorm
+from hamq.completion.soft_impute import SoftImpute
+from hamq.exact.value_iteration import solve_exact
+from hamq.learning.literal import literal_provenance, paper_literal
+from hamq.learning.preparation import lemma3_samples
+from hamq.learning.q_iteration import solve
+from hamq.learning.record import NonFiniteError
+from hamq.problem import zoo
+from hamq.problem.grid import Grid
+from hamq.problem.kernel import GaussianKernel
+from hamq.problem.problem import Problem
+from hamq.sampling.exhaustive import Exhaustive
+from hamq.sampling.hmc import HMC
+from hamq.sampling.iid import IID
+
+TRACES = []
+
+
+def pose(**changes):
+    """A car on a line: 15 positions, 6 pushes; small, with an expectation of low rank."""
+
+    def mean(state, action):
+        TRACES.append(1)
+        return state + 0.3 * action
+
+    given = {
+        "grid": Grid(lower=[-1], upper=[1], points=[15]),
+        "actions": np.linspace(-1, 1, 6),
+        "kernel": GaussianKernel(mean, covariance=[0.04]),
+        "reward": lambda state, action: -jnp.sum(state**2) - 0.01 * action**2,
+        "discount": 0.9,
+        "name": "car",
+    }
+    return Problem(**(given | changes))
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return pose()
+
+
+@pytest.fixture(scope="module")
+def exact(problem):
+    return solve_exact(problem)
+
+
+def test_all_pairs_and_no_noise_give_the_exact_answer(problem, exact):
+    """|Q_t − Q*| ≤ γᵗ|Q_0 − Q*| plus float32's rounding of the expectations, over 1 − γ."""
+    solution = solve(problem, Exhaustive(), None, iterations=150, exact=exact)
+    size = np.abs(exact.q).max()
+    np.testing.assert_allclose(solution.q, exact.q, atol=size * (0.9**150 + 20 * np.finfo(np.float32).eps / 0.1))
+    assert solution.converged and solution.history.distance[-1] < 1e-5
+    assert len(solution.history) == 150
+
+
+def test_first_iterations_contract(problem, exact):
+    distances = solve(problem, Exhaustive(), None, iterations=30, initial=5.0).history
+    far = [np.abs(5.0 - exact.q).max()]
+    rates = distances.change[1:] / distances.change[:-1]
+    assert np.all(rates <= 0.9 * (1 + 1e-4)) and far[0] > 1
+
+
+def test_anchors_find_the_rank_and_the_answer(problem, exact):
+    solution = solve(problem, Exhaustive(), Anchors(num_columns=3, num_states=8), iterations=150, exact=exact)
+    assert solution.history.distance[-1] < 0.01
+    assert solution.history.rank[-1] == 3
+    assert "3 columns" in solution.result
+
+
+def test_a_table_that_is_not_low_rank_is_backed_up_in_full():
+    """Every action leads elsewhere: no few columns say where the others lead."""
+    shifts = jnp.asarray(np.random.default_rng(0).permutation(np.linspace(-1, 1, 8)), jnp.float32)
+
+    def mean(state, action):
+        return jnp.sin(40 * shifts[action.astype(int)].astype(state.dtype) * (1.5 + state))
+
+    problem = pose(
+        kernel=GaussianKernel(mean, covariance=[0.0025]),
+        actions=np.arange(8.0),
+        reward=lambda state, action: jnp.cos(9 * jnp.sum(state)) + 0 * action,
+        expected=("aliasing", "noise", "outside"),
+    )
+    exact = solve_exact(problem)
+    solution = solve(problem, Exhaustive(), iterations=120, exact=exact)
+    assert "not low-rank" in solution.result and "every entry is backed up" in solution.result
+    assert solution.history.distance[-1] < 1e-4
+
+
+def test_defaults_reach_the_answer_within_their_budget():
+    """The default solver on a problem of the paper, coarse: 5 % of Q* and a policy that loses 2 % of the span."""
+    problem = zoo.pendulum(points=9)
+    exact = solve_exact(problem)
+    solution = solve(problem, exact=exact, key=1, max_gradients=400_000)
+    assert solution.history.distance[-1] < 0.05
+    assert solution.history.gradient_evaluations[-1] <= 400_000
+    assert solution.converged and "columns" in solution.result
+    other = solve(problem, exact=exact, key=2, max_gradients=400_000)
+    again = solve(problem, exact=exact, key=jax.random.key(1), max_gradients=400_000)
+    np.testing.assert_array_equal(solution.q, again.q)
+    assert np.mean(solution.q != other.q) > 0.9
+
+
+def test_the_paper_to_the_letter_does_not_settle():
+    """Empty rows are 0, and so is V in a share 0.8¹⁰ of the states: Q hovers about the solution with γ(1 − 0.8¹⁰)."""
+    problem = zoo.pendulum(points=9)
+    settings = paper_literal(problem) | {"sampler": Exhaustive(), "iterations": 120, "draws": "reuse"}
+    tables = []
+    solution = solve(problem, **settings, callback=lambda iterate: tables.append(iterate.q))
+    empty = 0.8**10
+    assert not solution.converged and "still changes by" in solution.result
+    late = solution.history.change[40:]
+    assert late.min() > 0.5 * np.abs(solution.q).max()  # a row is emptied, another filled, for ever
+    assert np.mean(solution.history.unidentified) == pytest.approx(81 * empty, rel=0.25)
+    shrunk = solve_exact(zoo.pendulum(points=9, discount=0.95 * (1 - empty)))
+    values = np.mean([table.max(axis=1) for table in tables[60:]], axis=0) / (1 - empty)
+    true = solve_exact(problem)
+    assert abs(values.mean() - shrunk.value.mean()) < 0.25 * abs(true.value.mean() - shrunk.value.mean())
+
+
+@pytest.mark.parametrize("completion", [NuclearNorm(), SoftImpute()])
+def test_scattered_entries_are_completed(problem, exact, completion):
+    """Half of the entries, exact expectations: completing the increment settles near the answer."""
+    options = {"selection": "per_state", "fraction": 0.5, "iterations": 80}
+    solution = solve(problem, Exhaustive(), completion, **options, exact=exact)
+    assert solution.history.distance[-1] < 0.05
+    assert solution.history.unidentified.max() == 0
+
+
+def test_unselected_entries_keep_their_value(problem):
+    first = np.full((15, 6), 7.0)
+    solution = solve(problem, Exhaustive(), None, selection="bernoulli", fraction=0.3, iterations=1, initial=first)
+    kept = np.mean(solution.q == 7.0)
+    assert 0.5 < kept < 0.9  # 0.7 of 90 entries ± 4 standard deviations
+
+
+def test_fresh_draws_with_averaging_beat_fresh_draws_without(problem, exact):
+    options = {"completion": None, "draws": "fresh", "iterations": 60, "exact": exact, "initial": exact.q, "key": 3}
+    plain = solve(problem, IID(20), **options).history.distance[-20:].mean()
+    averaged = solve(problem, IID(20), step_decay=10.0, **options).history.distance[-20:].mean()
+    assert averaged < 0.7 * plain
+
+
+def test_any_fraction_is_compiled_once():
+    problem = pose()
+    options = {"sampler": IID(5), "completion": None, "selection": "bernoulli", "draws": "fresh", "iterations": 2}
+    solve(problem, fraction=0.9, **options)
+    before = len(TRACES)
+    solve(problem, fraction=0.4, **options)
+    solve(problem, fraction=0.2, **options, key=5)
+    traced = len(TRACES) - before
+    # The checks before a run evaluate the user's mean (they are no part of the loop), the same number of times each.
+    assert traced <= 2 * 2, f"traced {traced} times"
+
+
+def test_terminal_states_are_worth_nothing():
+    problem = pose(terminal=lambda state: state[0] > 0.9)
+    exact = solve_exact(problem)
+    solution = solve(problem, Exhaustive(), None, iterations=120, exact=exact)
+    assert np.all(solution.q[-1] == 0) and solution.history.distance[-1] < 1e-4
+    anchored = solve(problem, Exhaustive(), Anchors(num_columns=3, num_states=10), iterations=120, exact=exact)
+    assert np.all(anchored.q[-1] == 0) and anchored.history.distance[-1] < 0.05
+
+
+def test_tolerance_stops(problem, exact):
+    solution = solve(problem, Exhaustive(), None, tolerance=1e-3, iterations=500)
+    assert solution.converged and len(solution.history) < 120
+    assert np.abs(solution.q - exact.q).max() <= 1e-3
+    short = solve(problem, Exhaustive(), None, tolerance=1e-3, iterations=5)
+    assert not short.converged and "where the 0.001 asked for would do" in short.result
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"completion": None},
+        {"completion": NuclearNorm(), "fraction": 0.5, "selection": "bernoulli", "draws": "fresh"},
+        {"completion": Anchors(num_columns=2, num_states=4)},
+    ],
+)
+def test_resumed_equals_uninterrupted(problem, options):
+    saved = []
+    options = options | {"sampler": IID(10), "key": 4}
+    whole = solve(problem, iterations=9, **options, callback=lambda iterate: saved.append(iterate.checkpoint()))
+    resumed = solve(problem, iterations=9, **options, resume=saved[3])
+    np.testing.assert_array_equal(whole.q, resumed.q)
+    for name in whole.history.columns:
+        if name != "seconds":
+            np.testing.assert_array_equal(whole.history[name], resumed.history[name], err_msg=name)
+    assert np.all(np.diff(resumed.history.seconds) >= 0)
+
+
+def test_a_run_that_had_settled_is_not_iterated_again(problem):
+    saved, options = [], {"sampler": Exhaustive(), "completion": None, "tolerance": 1e-2, "iterations": 300}
+    whole = solve(problem, **options, callback=lambda iterate: saved.append(iterate.checkpoint()))
+    resumed = solve(problem, **options, resume=saved[-1])
+    assert whole.converged and resumed.converged and len(resumed.history) == len(whole.history)
+    np.testing.assert_array_equal(whole.q, resumed.q)
+
+
+def test_callback_sees_every_iteration(problem):
+    seen = []
+    solve(problem, Exhaustive(), None, iterations=4, callback=seen.append)
+    assert [iterate.iteration for iterate in seen] == [1, 2, 3, 4]
+    assert len(seen[-1].history()) == 4 and seen[0].iterations == 4
+
+
+def test_what_is_not_finite_stops_with_state_and_action(problem):
+    with pytest.raises(NonFiniteError, match=r"iteration 1: Q is -?inf at state 0 \(-1\), action 0 \(-1\) \(90 such"):
+        solve(problem, Exhaustive(), None, iterations=3, initial=1e300)
+
+
+def test_lemma_3():
+    """(1+ξ)/(1−ξ)·(2/γ²)·log(2|Ω|T/δ) at γ = 0.95, |Ω| = 1250, T = 200, δ = 0.05."""
+    assert lemma3_samples(0.95, 1250, 200) == int(np.ceil(2 / 0.95**2 * np.log(2 * 1250 * 200 / 0.05)))
+    assert lemma3_samples(0.95, 1250, 200, correlation=0.5) == pytest.approx(3 * lemma3_samples(0.95, 1250, 200), abs=3)
+
+
+def test_lemma_3_sets_the_number_of_draws(problem):
+    solution = solve(problem, IID(1), None, schedule="lemma3", iterations=2)
+    assert solution.history.samples[-1] == 90 * lemma3_samples(0.9, 90, 2)
+
+
+def test_the_literal_settings_have_sources():
+    small, large = (literal_provenance(p) for p in (zoo.pendulum(points=5), zoo.cart_double_pendulum()))
+    assert (small["num_samples"].value, large["num_samples"].value) == (100, 200)
+    assert (small["initial"].value, large["initial"].value) == (1.0, 2.0)
+    assert small["sharpness"].value == 80 and small["sharpness"].source == "authors' code"
+    assert {sourced.source for sourced in small.values()} <= {"paper", "authors' code", "peer", "assumed"}
+    literal = paper_literal(zoo.pendulum(points=5))
+    assert literal["sampler"].num_leapfrog == 100 and literal["completion"].unidentified == "zero"
+
+
+REFUSED = {
+    "iterations must be a whole number of at least 1, got 0": {"iterations": 0},
+    "tolerance must be None or a number above 0, got nan": {"tolerance": float("nan")},
+    "fraction must lie above 0 and be at most 1, got 0": {"completion": None, "fraction": 0},
+    "fraction must lie above 0 and be at most 1, got 1.5": {"completion": None, "fraction": 1.5},
+    "step_size must lie above 0 and be at most 1, got 0": {"step_size": 0},
+    "step_decay must be None or a number above 0, got -1": {"step_decay": -1},
+    "max_gradients must be None or a number above 0, got 0": {"max_gradients": 0},
+    "max_gradients counts the gradients of HMC, and IID has none": {"max_gradients": 10, "sampler": IID(5)},
+    "does not buy one draw for each of 90 backups": {"max_gradients": 9_000, "sampler": HMC(9), "completion": None},
+    "selection must be one of .*, got 'anchor'; did you mean 'anchors'?": {"selection": "anchor"},
+    "selection='all' does not go with completion=Anchors": {"selection": "all"},
+    "selection='anchors' does not go with completion=NuclearNorm": {"selection": "anchors", "completion": NuclearNorm()},
+    "fraction = 0.5 has no meaning with selection='anchors'": {"fraction": 0.5},
+    "complete must be one of expectation, increment, table, got 'tables'": {"complete": "tables"},
+    "draws must be one of reuse, fresh, got 'once'": {"draws": "once"},
+    "schedule must be one of constant, lemma3, got 'x'": {"schedule": "x"},
+    "schedule='lemma3' says how many draws to make, and Exhaustive makes none": {"schedule": "lemma3"},
+    "coupled must be True or False, got 1": {"coupled": 1},
+    "sampler must be HMC, IID, Importance or Exhaustive": {"sampler": "hmc"},
+    "completion must be Anchors, NuclearNorm, SoftImpute or None, got 'anchors'": {"completion": "anchors"},
+    "initial must be a number or a table of shape": {"initial": np.zeros((3, 3))},
+    "initial must be finite": {"initial": np.nan},
+    "initial must be a table, a number, 'uniform'": {"initial": "random"},
+    "num_columns = 9 is more than the 6 actions": {"completion": Anchors(num_columns=9)},
+    "num_states = 99 is more than the 15 states": {"completion": Anchors(num_states=99)},
+    "bytes for .* draws and the tables": {"max_bytes": 100, "sampler": IID(50), "completion": None},
+    "key must be a JAX key": {"key": "zero"},
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_refusals(as_user, problem, message):
+    with pytest.raises(ValueError, match=message):
+        solve(problem, **({"sampler": Exhaustive(), "iterations": 2} | REFUSED[message]))
+
+
+def test_the_exact_solution_must_be_of_this_problem(problem):
+    other = solve_exact(pose(actions=np.linspace(-1, 1, 3)))
+    with pytest.raises(ValueError, match="exact must be a solution of this problem, got one of car"):
+        solve(problem, Exhaustive(), None, exact=other)

@@ -1,0 +1,120 @@
+"""Weights that obey Stein's identities: the functions have mean 0, the weights are weights, and errors fall."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+
+from hamq.problem.grid import Grid
+from hamq.problem.kernel import GaussianKernel, UnnormalizedKernel, UserDensity
+from hamq.problem.problem import Problem
+from hamq.sampling.calibration import RIDGE, stein_functions, tilt
+from hamq.sampling.draws import Target
+from hamq.sampling.hmc import HMC
+from hamq.sampling.iid import IID
+from hamq.sampling.walls import make_potential
+from tests.stats import assert_mean_equals
+
+MEAN, STD = jnp.asarray([0.3, -0.9]), jnp.asarray([0.5, 0.7])
+
+
+def pose(periodic=(False, False), user=False):
+    def mean(state, action):
+        return MEAN + 0 * state + 0 * action
+
+    def logdensity(next_state, state, action):
+        away = next_state - MEAN
+        if any(periodic):
+            away = jnp.sin(away / 2) * 2
+        return -0.5 * jnp.sum((away / STD) ** 2) + 0 * jnp.sum(state) + 0 * action
+
+    kernel = UnnormalizedKernel(logdensity) if user else GaussianKernel(mean, covariance=[0.25, 0.49])
+    grid = Grid(
+        lower=[-1, -np.pi if any(periodic) else -1.0],
+        upper=[1, np.pi if any(periodic) else 1.2],
+        points=[5, 5],
+        periodic=periodic,
+    )
+    return Problem(grid, [0.0, 1.0], kernel, lambda s, a: s[0], 0.9, expected=("noise", "outside", "aliasing"))
+
+
+def exact_draws(problem, num, key):
+    """Draws in chain coordinates with their gradients, one independent set."""
+    target = Target(problem, jnp.zeros(2), jnp.zeros(()))
+    points = IID(num).draw(target, key=key)[0].points.T
+    potential = make_potential("logit", target.density, problem.grid, 1.0)
+    y = jax.vmap(potential.lift)(points)
+    return potential, points, y, jax.vmap(potential.gradient)(y)
+
+
+def test_functions_have_mean_zero():
+    problem = pose()
+
+    def functions(key):
+        potential, _, y, gradient = exact_draws(problem, 200, key)
+        return jnp.mean(stein_functions(potential, y.T, gradient.T), axis=1)
+
+    samples = np.asarray(jax.jit(jax.vmap(functions))(jr.split(jr.key(0), 2000)))
+    assert_mean_equals(samples, np.zeros(4), resolution=0.02)
+
+
+def test_functions_have_mean_zero_on_a_circle():
+    """By quadrature: the density of a user on a circle, where y·∂U − 1 has no mean of 0."""
+    problem = pose(periodic=(False, True), user=True)
+    density = problem.density(jnp.zeros(2), jnp.zeros(()))
+    assert isinstance(density, UserDensity)
+    potential = make_potential("logit", density, problem.grid, 1.0)
+    first, second = jnp.linspace(-16, 16, 601), jnp.linspace(-jnp.pi, jnp.pi, 257)[:-1]
+    y = jnp.stack(jnp.meshgrid(first, second), axis=-1).reshape(-1, 2)
+    energies, gradients = jax.vmap(potential.energy)(y), jax.vmap(potential.gradient)(y)
+    weights = jax.nn.softmax(-energies)
+    means = jnp.sum(weights[None, :] * stein_functions(potential, y.T, gradients.T), axis=1)
+    np.testing.assert_allclose(means, 0, atol=2e-4)
+
+
+def test_weights_are_positive_and_nearly_obey():
+    functions = jr.normal(jr.key(1), (4, 300)) + 0.1
+    log_weights = tilt(functions)
+    weights = np.exp(np.asarray(log_weights, np.float64))
+    assert weights.sum() == pytest.approx(1, abs=1e-5) and weights.min() > 0
+    before, after = np.abs(functions.mean(axis=1)), np.abs(np.asarray(functions) @ weights)
+    # What is left is ρ·λ, and λ is about the mean before: a share of RIDGE/n.
+    assert np.all(after < 3 * RIDGE / 300 * before.max())
+
+
+@pytest.mark.parametrize("functions", [jnp.ones((3, 10)), jnp.zeros((3, 10)), jnp.full((3, 10), jnp.nan)])
+def test_what_cannot_be_mended_keeps_even_weights(functions):
+    np.testing.assert_allclose(tilt(functions), -np.log(10), rtol=1e-5)
+
+
+def test_error_falls_and_no_bias_comes_in():
+    """E[s'] of 64 chains of 100 draws: calibrated means have less than a third of the variance, and the exact mean."""
+    problem = pose()
+    target = Target(problem, jnp.zeros(2), jnp.zeros(()))
+
+    def mean(sampler, key):
+        draws, _ = sampler.draw(target, key=key)
+        return jnp.sum(jnp.exp(draws.log_weights)[None, :] * draws.points, axis=1)
+
+    keys = jr.split(jr.key(2), 256)
+    samplers = {calibrate: HMC(100, step_size=0.5, calibrate=calibrate) for calibrate in (None, False)}
+    found = {
+        calibrate: np.asarray(jax.jit(jax.vmap(functools.partial(mean, sampler)))(keys))
+        for calibrate, sampler in samplers.items()
+    }
+    many = np.asarray(jax.jit(jax.vmap(lambda key: mean(IID(20_000), key)))(jr.split(jr.key(3), 100)))
+    exact = many.mean(axis=0)
+    assert_mean_equals(found[None] - exact, np.zeros(2), resolution=0.02)
+    assert np.all(found[None].var(axis=0) < found[False].var(axis=0) / 3)
+
+
+def test_soft_walls_are_not_calibrated():
+    with pytest.raises(ValueError, match="calibrate=True needs walls='logit', got walls='sigmoid'"):
+        HMC(10, walls="sigmoid", calibrate=True)
+    problem = pose()
+    draws, info = HMC(10, step_size=0.1, walls="reflect").draw(Target(problem, jnp.zeros(2), jnp.zeros(())), key=jr.key(0))
+    np.testing.assert_allclose(draws.log_weights, -np.log(10), rtol=1e-5)
+    assert float(info.weight_share) == pytest.approx(1)
