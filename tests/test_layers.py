@@ -21,6 +21,7 @@ ORDER = [
     ["report"],
     ["paper"],
     ["cli"],
+    ["__main__"],
 ]
 HEIGHT = {layer: height for height, layers in enumerate(ORDER) for layer in layers}
 HEAVY = {"matplotlib", "gymnasium", "optax"}

@@ -1,0 +1,3 @@
+"""The command `hamq`: parsing and printing only. What a command needs is imported when it runs, JAX included."""
+
+from hamq.cli.entry import main as main

@@ -1,0 +1,122 @@
+"""`hamq compare`: runs of one problem against the exact answer and against each other."""
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from hamq.certificates.comparison import Comparison, compare
+from hamq.cli import problems
+from hamq.cli.cache import use_compilation_cache
+from hamq.cli.messages import print_json, say
+from hamq.cli.parsing import Request
+from hamq.cli.tables import make_console, make_table
+from hamq.exact.bellman import make_operator
+from hamq.exact.solution import Solution
+from hamq.exact.value_iteration import solve_exact
+from hamq.problem.problem import Problem
+from hamq.runs.problem_hash import problem_hash
+from hamq.runs.reading import Run, read_run
+
+MEASURES = ("frobenius", "sup", "advantage", "agreement", "policy_loss")
+MEANING = """\
+frobenius: ‖Q − Q*‖/‖Q*‖ · sup: max |Q − Q*| · advantage: the first of Q minus its mean over the actions
+agreement: states whose greedy action is a best one · policy loss: mean of V* − V of the greedy policy"""
+
+
+def run(request: Request) -> int:
+    use_compilation_cache()
+    runs = {name: read_run(name) for name in request.words}
+    _require_comparable(runs)
+    problem = _problem(next(iter(runs.items())))
+    exact = _exact(runs, problem)
+    operator = make_operator(problem)
+    found = {name: compare(_q(run), exact, operator) for name, run in runs.items()}
+    between = [_between(first, second) for first, second in itertools.combinations(runs.items(), 2)]
+    if request.options["output"].json:
+        described = {name: dataclasses.asdict(row) | _spent(runs[name]) for name, row in found.items()}
+        print_json({"problem": problem.name, "exact": exact.result, "runs": described, "between": between})
+        return 0
+    console = make_console()
+    console.print(str(problem), style="bold")
+    console.print(f"Exact answer: {exact.result}.")
+    console.print(comparison_table({name: (row, _spent(runs[name])) for name, row in found.items()}))
+    if len(runs) > 1:
+        console.print(_between_table(between))
+    console.print(MEANING, style="dim")
+    return 0
+
+
+def _require_comparable(runs: dict[str, Run]) -> None:
+    """Finished, and of one problem."""
+    (first, reference), *_ = runs.items()
+    for name, run in runs.items():
+        if not run.is_finished:
+            raise ValueError(f"{name} is not finished: it has {len(run.history)} iterations; continue it with --resume.")
+        if run.manifest.problem != reference.manifest.problem:
+            raise ValueError(f"{name} is of another problem than {first}; compare runs of one problem.")
+
+
+def _problem(named_run: tuple[str, Run]) -> Problem:
+    """The problem of a run, made again; refused if it is another one by now."""
+    name, run = named_run
+    problem = problems.build(problems.Named(**run.config["problem"]))
+    if problem_hash(problem) != run.manifest.problem:
+        raise ValueError(f"{run.config['problem']['name']} is no longer the problem that {name} solved; solve it again.")
+    return problem
+
+
+def _exact(runs: dict[str, Run], problem: Problem) -> Solution:
+    for run in runs.values():
+        if run.config["command"] == "exact":
+            result, converged = str(run.result), bool(run.converged)
+            return Solution(problem, _q(run), run.history, result, converged, run.lower, run.upper, run.error)
+    say(f"solving {problem.name} exactly, because no run of hamq exact is given")
+    return solve_exact(problem)
+
+
+def _q(run: Run) -> np.ndarray:
+    assert run.q is not None
+    return run.q
+
+
+def _spent(run: Run) -> dict[str, Any]:
+    return {"gradients": run.summary.get("gradient_evaluations"), "seconds": run.summary.get("seconds")}
+
+
+def comparison_table(rows: dict[str, tuple[Comparison, dict[str, Any]]]) -> Table:
+    """One row per table of action values, and two for scale."""
+    table = make_table(("run", *MEASURES, "gradients", "seconds"), ("run",))
+    for name, (row, spent) in rows.items():
+        losses = f"{max(row.policy_loss, 0):.2g}"  # below 0 only by the accuracy of V*
+        measured = (f"{row.frobenius:.2g}", f"{row.sup:.2g}", f"{row.advantage:.2g}", f"{row.agreement:.0%}", losses)
+        gradients = "" if spent["gradients"] is None else f"{spent['gradients']:,}"
+        table.add_row(name, *measured, gradients, "" if spent["seconds"] is None else f"{spent['seconds']:.1f}")
+    row, _ = next(iter(rows.values()))
+    table.add_section()
+    for name, loss in (
+        ("best constant action", row.constant_action_loss),
+        ("greedy on the random policy's Q", row.random_policy_loss),
+    ):
+        table.add_row(name, *[""] * 4, f"{max(loss, 0):.2g}", "", "", style="dim")
+    return table
+
+
+def _between(first: tuple[str, Run], second: tuple[str, Run]) -> dict[str, Any]:
+    (name, run), (other_name, other) = first, second
+    q, other_q = _q(run), _q(other)
+    return {
+        "runs": [name, other_name],
+        "frobenius": float(np.linalg.norm(q - other_q) / (np.linalg.norm(other_q) or 1)),
+        "agreement": float(np.mean(q.argmax(axis=1) == other_q.argmax(axis=1))),
+    }
+
+
+def _between_table(between: Sequence[dict[str, Any]]) -> Table:
+    table = make_table(("run", "and", "frobenius", "same greedy action"), ("run", "and"), "Between the runs")
+    for pair in between:
+        table.add_row(*pair["runs"], f"{pair['frobenius']:.2g}", f"{pair['agreement']:.0%}")
+    return table

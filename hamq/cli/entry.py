@@ -1,0 +1,82 @@
+"""`main`: one command, its exit code, and what happens to errors, warnings and signals."""
+
+import contextlib
+import importlib
+import signal
+import sys
+import traceback
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from hamq.cli.messages import say
+from hamq.cli.parsing import COMMANDS, parse, suggestion
+
+BAD_INPUT, INTERRUPTED = 2, 130
+"""Exit codes; 1, which `solve` and `exact` return, means a tolerance missed or a value that is not finite."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code."""
+    try:
+        with _plain_warnings(), _terminate_as_interrupt():
+            return _run(sys.argv[1:] if argv is None else list(argv))
+    except KeyboardInterrupt as stop:
+        say(f"interrupted: {stop}" if str(stop) else "interrupted.")
+        return INTERRUPTED
+    except ValueError as error:
+        if not _is_refusal(error):
+            raise
+        say(str(error))
+        return BAD_INPUT
+
+
+def _run(argv: Sequence[str]) -> int:
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        _print_help()
+        return 0 if argv else BAD_INPUT
+    command, *rest = argv
+    if command == "--version":
+        print(sys.modules["hamq"].__version__)
+        return 0
+    if command not in COMMANDS:
+        raise ValueError(f"there is no command {command!r} among {', '.join(COMMANDS)}{suggestion(command, COMMANDS)}")
+    try:
+        request = parse(command, rest)
+    except SystemExit as stop:  # tyro has printed the help
+        return int(stop.code or 0)
+    if command in ("solve", "exact"):
+        say(f"{command} {request.words[0]}: starting")  # before JAX, which takes a second or more
+    return importlib.import_module(f"hamq.cli.{command}").run(request)
+
+
+def _print_help() -> None:
+    print("usage: hamq COMMAND [OPTIONS]\n\nStochastic control with transition densities known up to a constant.\n")
+    for name, (needed, summary) in COMMANDS.items():
+        print(f"  hamq {name} {needed}".ljust(30) + summary)
+    print("\nhamq COMMAND --help shows its options. Compiled code is kept in ~/.cache/hamq, unless HAMQ_CACHE=off.")
+
+
+def _is_refusal(error: ValueError) -> bool:
+    """Whether hamq itself raised it; a ValueError from elsewhere is a bug and keeps its traceback."""
+    raised_in = traceback.extract_tb(error.__traceback__)[-1].filename
+    return Path(__file__).parents[1] in Path(raised_in).parents
+
+
+@contextlib.contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Warnings as one line, without the place in the source."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", UserWarning)
+        warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr, flush=True)
+        yield
+
+
+@contextlib.contextmanager
+def _terminate_as_interrupt() -> Iterator[None]:
+    """SIGTERM ends as Ctrl-C does."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

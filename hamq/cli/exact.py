@@ -1,0 +1,38 @@
+"""`hamq exact`: Q* of one problem, between certified bounds."""
+
+import dataclasses
+
+from hamq.cli import problems
+from hamq.cli.cache import use_compilation_cache
+from hamq.cli.messages import print_json
+from hamq.cli.parsing import Request
+from hamq.cli.recording import Recording
+from hamq.cli.solve import FAILED, summarise
+from hamq.exact.value_iteration import solve_exact
+from hamq.runs.problem_hash import problem_hash
+
+
+def run(request: Request) -> int:
+    use_compilation_cache()
+    output = request.options["output"]
+    if output.overwrite and output.out is None:
+        raise ValueError("--overwrite needs --out, the folder of the run.")
+    named = problems.named(request)
+    problem = problems.build(named)
+    arguments = dataclasses.asdict(request.options["exact"])
+    config = {"command": "exact", "problem": named._asdict(), **arguments}
+    digest = "" if output.out is None else problem_hash(problem)
+    with Recording(output.out, config, digest, overwrite=output.overwrite) as recording:
+        solution = solve_exact(problem, **arguments)
+        summary = summarise(solution)
+        recording.finish(solution, summary)
+    if output.json:
+        head = {"problem": named.name, "result": solution.result, "converged": solution.converged}
+        print_json(head | {"error": solution.error} | summary | {"out": output.out})
+    else:
+        value = solution.value
+        print(f"{named.name}: {solution.result}.")
+        print(f"V* lies between {value.min():.6g} and {value.max():.6g}; {len(solution.history)} sweeps.")
+        if output.out is not None:
+            print(f"Saved in {output.out}; hamq show and hamq compare read it.")
+    return 0 if solution.converged else FAILED

@@ -1,0 +1,116 @@
+"""The options are those of the modules: names, defaults, choices."""
+
+import dataclasses
+import inspect
+from typing import get_args
+
+import pytest
+
+from hamq.cli import options, problems
+from hamq.cli.arguments import MAKERS
+from hamq.completion.completion import Unidentified
+from hamq.exact.value_iteration import solve_exact
+from hamq.learning.q_iteration import solve
+from hamq.learning.settings import Keeping, Part, Schedule, Selection
+from hamq.problem import zoo
+from hamq.problem.problem import LAWS, Problem
+from hamq.problem.zoo.provenance import PRESETS
+from hamq.sampling.hmc import WALLS
+
+NOT_OPTIONS = {"problem", "exact", "callback", "progress", "resume", "key"}
+"""Arguments of `solve` that the command line makes itself; `--seed` is the key."""
+NOT_GIVEN = {"num_nodes"}
+"""Fields of samplers that they fill in themselves."""
+
+
+def defaults(function) -> dict:
+    return {name: parameter.default for name, parameter in inspect.signature(function).parameters.items()}
+
+
+def values(group) -> dict:
+    return {field.name: getattr(group, field.name) for field in dataclasses.fields(group)}
+
+
+def choices(group, name) -> tuple:
+    annotation = next(field.type for field in dataclasses.fields(group) if field.name == name)
+    parts = get_args(annotation)
+    return get_args(parts[0]) if type(None) in parts else parts
+
+
+def test_solve():
+    expected = {name: default for name, default in defaults(solve).items() if name not in NOT_OPTIONS}
+    found = values(options.SolveOptions())
+    assert found.keys() - expected.keys() == {"seed", "literal"}
+    assert expected.keys() <= found.keys()
+    assert expected.pop("completion") == MAKERS[found["completion"]]()
+    assert expected.pop("sampler") is None and found["sampler"] == "hmc"
+    assert {name: found[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "expected"),
+    [
+        (options.SolveOptions, "selection", Selection),
+        (options.SolveOptions, "complete", Part),
+        (options.SolveOptions, "draws", Keeping),
+        (options.SolveOptions, "schedule", Schedule),
+        (options.NuclearNormOptions, "unidentified", Unidentified),
+        (options.SoftImputeOptions, "unidentified", Unidentified),
+    ],
+)
+def test_choices(group, name, expected):
+    assert choices(group(), name) == get_args(expected)
+
+
+def test_choices_of_walls_laws_and_presets():
+    assert choices(options.HMCOptions(), "walls") == WALLS
+    assert choices(options.PaperOptions(), "law") == choices(options.AgentsOptions(), "law") == LAWS
+    assert choices(options.SolveOptions(), "sampler") == tuple(options.SAMPLERS)
+    assert choices(options.SolveOptions(), "completion") == tuple(options.COMPLETIONS)
+    for presets in PRESETS.values():
+        assert choices(options.PaperOptions(), "preset") == tuple(presets)
+
+
+@pytest.mark.parametrize("name", [*options.SAMPLERS, "anchors", "nuclear_norm", "soft_impute"])
+def test_samplers_and_completions(name):
+    role, group = (
+        ("sampler", options.SAMPLERS[name]) if name in options.SAMPLERS else ("completion", options.COMPLETIONS[name])
+    )
+    found = {field.removeprefix(f"{role}_"): value for field, value in values(group).items()}
+    fields = {field.name: field.default for field in dataclasses.fields(MAKERS[name]) if field.name not in NOT_GIVEN}
+    assert found.keys() == fields.keys()
+    for field, default in fields.items():
+        if default is not dataclasses.MISSING:  # the number of draws has no default in the library
+            assert found[field] == default, field
+
+
+def test_exact():
+    assert values(options.ExactOptions()) == {k: v for k, v in defaults(solve_exact).items() if k != "problem"}
+
+
+def test_the_zoo_is_complete():
+    returning = {name for name, value in vars(zoo).items() if inspect.isfunction(value) and value is not zoo.provenance}
+    assert set(options.ZOO) == returning
+
+
+@pytest.mark.parametrize("name", options.ZOO)
+def test_the_zoo(name):
+    entry, function = options.ZOO[name], getattr(zoo, name)
+    assert values(entry.options) | {"points": int(entry.options.points)} == defaults(function)
+    problem = problems.build(problems.Named(name, {}))
+    assert isinstance(problem, Problem) and problem.name == name
+    assert (problem.num_states, problem.grid.dimension, problem.num_actions) == (
+        entry.num_states,
+        entry.dimension,
+        entry.num_actions,
+    )
+
+
+def test_no_option_means_two_things():
+    """Within what one command line can have."""
+    for problem in options.ZOO.values():
+        for sampler in options.SAMPLERS.values():
+            for completion in options.COMPLETIONS.values():
+                groups = (options.SolveOptions(), options.RunOptions(), options.OwnOptions())
+                names = [name for group in (*groups, problem.options, sampler, completion) for name in values(group)]
+                assert len(names) == len(set(names))
