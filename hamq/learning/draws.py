@@ -18,6 +18,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
+from hamq.problem.lapack import calls_lapack
 from hamq.problem.problem import Problem, action_values, pair_name
 from hamq.problem.tables import check_covariances
 from hamq.sampling.draws import AbstractSampler, Info, Target
@@ -28,7 +29,7 @@ TILE = 16
 MAX_ACTIONS = 16
 """Actions of a state that are drawn side by side; rows of fewer get larger tiles."""
 TILES_PER_CALL = 2
-"""Tiles in one compiled call; calls of product kernels run side by side, one per core."""
+"""Tiles in one compiled call; calls run side by side, one per core."""
 
 
 Progress = Callable[[str, int, int], None]
@@ -146,8 +147,8 @@ def _draw_calls(
 
     blocks = list(zip(indices, actions, strict=True))
     first = call(blocks[0])
-    # LAPACK calls of two threads (mode searches) can wait for each other in XLA's pool for ever; product kernels have none.
-    num_threads = os.cpu_count() if problem.is_product else 1
+    # LAPACK calls of two threads can wait for each other in XLA's pool for ever; only user functions make any.
+    num_threads = 1 if calls_lapack(problem) else os.cpu_count()
     others = []
     with concurrent.futures.ThreadPoolExecutor(num_threads) as threads:
         for part in threads.map(call, blocks[1:]):

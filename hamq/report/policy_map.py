@@ -16,7 +16,7 @@ def plot(
     *solutions: Solution,
     titles: Sequence[str] | None = None,
     axes: tuple[int, int] = (0, 1),
-    at: Sequence[float] | None = None,
+    at: Sequence[float | int] | None = None,
 ) -> matplotlib.figure.Figure:
     """One map per solution: the greedy action in every state of a slice, and beside each map but the first what it gives up.
 
@@ -70,7 +70,7 @@ def _checked(solutions: Sequence[Solution], titles: Sequence[str] | None, axes: 
     return problem
 
 
-def _slice_of(solution: Solution, axes: tuple[int, int], at: Sequence[float] | None) -> Float[np.ndarray, "x y A"]:
+def _slice_of(solution: Solution, axes: tuple[int, int], at: Sequence[float | int] | None) -> Float[np.ndarray, "x y A"]:
     """q on the slice, the first of the axes first."""
     grid = solution.problem.grid
     lower, upper, points = np.asarray(grid.lower), np.asarray(grid.upper), np.asarray(grid.points)

@@ -56,7 +56,7 @@ def drawn(name, states=None, key=0, coupled=True):
     if call not in KEPT:
         states = None if states is None else np.asarray(states)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("hamq.learning.draws._warn", lambda problem, info: None)  # six weighted draws may collapse
+            patch.setattr("hamq.learning.draws.warn_of", lambda problem, info: None)  # six weighted draws may collapse
             KEPT[call] = draw_each(KEPT[name], SAMPLERS[name][1], states, key=key, coupled=coupled)
     return KEPT[call]
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hamq.learning.draws import _warn, draw_each
+from hamq.learning.draws import draw_each, warn_of
 from hamq.problem.grid import Grid
 from hamq.problem.kernel import GaussianKernel, UnnormalizedKernel
 from hamq.problem.problem import Problem
@@ -171,12 +171,12 @@ def test_warnings_say_what_to_change(sentence):
     for name, count in SENTENCES[sentence].items():
         getattr(good, name).ravel()[:count] = BAD[name]
     with pytest.warns(HamqWarning, match=re.escape(f"product: {sentence}.")) as found:
-        _warn(pose("product"), good)
+        warn_of(pose("product"), good)
     assert len(found) == 1
 
 
 def test_good_draws_are_not_warned_about():
-    _warn(pose("product"), jax.tree.map(lambda leaf: np.full((42, 2), leaf), make_info()))
+    warn_of(pose("product"), jax.tree.map(lambda leaf: np.full((42, 2), leaf), make_info()))
 
 
 @pytest.mark.slow
