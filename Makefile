@@ -21,6 +21,8 @@ check: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/sampling.py
 	$(BIN)/python benchmarks/exact.py
+	$(BIN)/python benchmarks/completion.py
+	$(BIN)/python benchmarks/solving.py --problems cartpole --variants default full
 
 clean:
 	rm -rf .venv build dist .pytest_cache .ruff_cache .hypothesis

@@ -1,9 +1,9 @@
 """Leapfrog gradients per second of `hamq.HMC` and of BlackJAX, on the same target with the same settings, in one run.
 
 The paper's settings: sigmoid walls (κ = 80), step 0.02, 100 leapfrog steps, mass = inverse covariance; d = 2, 4, 6.
-Ours goes through the public path (`hamq.draw_each`: tiles, indices written out, all cores for Gaussian kernels);
-BlackJAX is given its best of
-two batchings (one vmap over all chains, or a map over blocks of 160). Gaussian kernels use our hand-written gradient; the
+Ours goes through the public path (`hamq.draw_each`: tiles, indices written out, all cores); BlackJAX is given its best of
+two batchings (one vmap over all chains, or a map over blocks of 160). All four take turns, so that a busy machine hits
+them alike, and the best of their turns counts. Gaussian kernels use our hand-written gradient; the
 same density as an `UnnormalizedKernel` uses autodiff, searches modes and makes jumps besides, which BlackJAX does not.
 
     python benchmarks/sampling.py --out record.json
@@ -25,7 +25,7 @@ from rich.table import Table
 
 import hamq
 
-STEP, NUM_LEAPFROG, SHARPNESS, NUM_DRAWS, NUM_STATES, REPEATS = 0.02, 100, 80.0, 100, 625, 3
+STEP, NUM_LEAPFROG, SHARPNESS, NUM_DRAWS, NUM_STATES, REPEATS = 0.02, 100, 80.0, 100, 625, 5
 POINTS = {2: 25, 4: 5, 6: 3}
 
 
@@ -34,16 +34,15 @@ def pose(d, kernel):
     return hamq.Problem(grid, np.linspace(-1, 1, 10), kernel, lambda s, a: -jnp.sum(s**2), 0.95, name=f"gaussian{d}")
 
 
-def seconds(function):
-    """(first call, best of the others)."""
-    start = time.perf_counter()
-    jax.block_until_ready(function())
-    first, best = time.perf_counter() - start, np.inf
-    for _ in range(REPEATS):
-        start = time.perf_counter()
-        jax.block_until_ready(function())
-        best = min(best, time.perf_counter() - start)
-    return first, best
+def seconds(*functions):
+    """(first call, best of the others) of each; they take turns."""
+    times = [[] for _ in functions]
+    for _ in range(1 + REPEATS):
+        for function, own in zip(functions, times, strict=True):
+            start = time.perf_counter()
+            jax.block_until_ready(function())
+            own.append(time.perf_counter() - start)
+    return [(first, min(others)) for first, *others in times]
 
 
 def blackjax_chains(problem, mean, variances, states):
@@ -89,13 +88,15 @@ def measure(d):
     states = jnp.asarray(gaussian.grid.states_at(indices), jnp.float32)
     gradients = len(indices) * gaussian.num_actions * NUM_DRAWS * NUM_LEAPFROG
     row = {"d": d, "chains": len(indices) * gaussian.num_actions, "gradients": gradients}
+    mine = [
+        lambda problem=problem: hamq.draw_each(problem, sampler, indices, key=0).draws.locations
+        for problem in (gaussian, user)
+    ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        ours, autodiff = (
-            seconds(lambda problem=problem: hamq.draw_each(problem, sampler, indices, key=0).draws.locations)
-            for problem in (gaussian, user)
+        ours, autodiff, *theirs = seconds(
+            *mine, *blackjax_chains(gaussian, mean, jnp.asarray(variances, jnp.float32), states)
         )
-    theirs = [seconds(f) for f in blackjax_chains(gaussian, mean, jnp.asarray(variances, jnp.float32), states)]
     best = min(t for _, t in theirs)
     rates = {"ours": gradients / ours[1], "ours_autodiff": gradients / autodiff[1], "blackjax": gradients / best}
     row |= {f"{name}_per_second": rate for name, rate in rates.items()}

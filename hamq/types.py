@@ -24,6 +24,8 @@ class HamqWarning(UserWarning):
 def as_key(key: jax.Array | int | np.integer) -> Key:
     """A JAX key from a key or an int seed."""
     if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
+        if not -(2**63) <= key < 2**63:
+            raise ValueError(f"key must be a seed of 64 bits, got {key}.")
         return jr.key(int(key))
     if isinstance(key, jax.Array):
         if jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key) and key.ndim == 0:

@@ -7,12 +7,13 @@ one greedy step on the exact Q of the uniformly random policy, which is nearly o
 """
 
 import dataclasses
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from hamq.exact.bellman import BellmanOperator, make_operator
 from hamq.exact.solution import Solution
+from hamq.problem.problem import is_same
 
 ACCURACY = 1e-6
 """Part of the span of V* to which policies are evaluated."""
@@ -50,11 +51,11 @@ class Comparison:
         )
 
 
-def compare(
-    solution: Solution | Float[np.ndarray, "S A"], exact: Solution, operator: BellmanOperator | None = None
-) -> Comparison:
-    """Comparison of a solution (or a table) with the exact one; `operator` (make_operator) saves building it again."""
-    q = np.asarray(solution.q if isinstance(solution, Solution) else solution, np.float64)
+def compare(solution: Any, exact: Solution, operator: BellmanOperator | None = None) -> Comparison:
+    """Comparison of a solution, a run (`read_run`) or a table with the exact one; `operator` saves building it again."""
+    q = np.asarray(getattr(solution, "q", solution), np.float64)
+    if isinstance(solution, Solution) and not is_same(solution.problem, exact.problem):
+        raise ValueError(f"compare: {solution.problem!r} and {exact.problem!r} are different problems.")
     if q.shape != exact.q.shape:
         raise ValueError(f"compare: the table has shape {q.shape} and the exact one {exact.q.shape}; compare one problem's.")
     if not np.isfinite(q).all():
@@ -66,9 +67,9 @@ def compare(
     chosen = exact.q[np.arange(len(q)), policy]
     losses = _loss(operator, exact, policy)
     return Comparison(
-        frobenius=_ratio(np.linalg.norm(q - exact.q), np.linalg.norm(exact.q)),
+        frobenius=_distance(q, exact.q),
         sup=float(np.abs(q - exact.q).max()),
-        advantage=_ratio(np.linalg.norm(_centred(q) - _centred(exact.q)), np.linalg.norm(_centred(exact.q))),
+        advantage=_distance(_centred(q), _centred(exact.q)),
         agreement=float(np.mean(chosen >= best - 2 * (exact.error or 0))),
         policy_loss=float(losses.mean()),
         worst_loss=float(losses.max()),
@@ -100,5 +101,7 @@ def _centred(q: np.ndarray) -> np.ndarray:
     return q - q.mean(axis=1, keepdims=True)
 
 
-def _ratio(error: float, size: float) -> float:
-    return float(error / size) if size > 0 else 0.0 if error == 0 else float("inf")
+def _distance(a: np.ndarray, b: np.ndarray) -> float:
+    """‖a − b‖_F/‖b‖_F."""
+    error, size = float(np.linalg.norm(a - b)), float(np.linalg.norm(b))
+    return error / size if size > 0 else 0.0 if error == 0 else float("inf")

@@ -40,7 +40,7 @@ class Anchors(eqx.Module):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
                 raise ValueError(f"Anchors: {name} must be None or a whole number of at least 1, got {value!r}.")
-        if None not in (self.num_columns, self.num_states) and self.num_states < self.num_columns:
+        if self.num_columns is not None and self.num_states is not None and self.num_states < self.num_columns:
             raise ValueError(
                 f"Anchors: num_states = {self.num_states} cannot identify num_columns = {self.num_columns}; give at least "
                 "as many states as columns."
@@ -75,14 +75,15 @@ class Cross(AbstractCompletion):
 
 def mixing_weights(rows: Float[np.ndarray, "m A"], columns: Int[np.ndarray, " k"]) -> tuple[Float[np.ndarray, "k A"], int]:
     """W = U⁺·R, the least-squares weights with which the columns make up all actions on the rows, and the rank of U."""
-    weights, _, rank, _ = scipy.linalg.lstsq(rows[:, columns], rows, cond=CUTOFF)
+    weights, _, rank, _ = np.linalg.lstsq(rows[:, columns], rows, rcond=CUTOFF)
     return weights, int(rank)
 
 
 def largest_volume(rows: Float[np.ndarray, "m A"], num_columns: int) -> Int[np.ndarray, " k"]:
     """The actions whose entries in the leading right singular vectors of the rows span the largest volume, in order."""
     vectors = np.linalg.svd(rows, full_matrices=False)[2][:num_columns].T
-    chosen = scipy.linalg.qr(vectors.T, mode="r", pivoting=True)[1][: vectors.shape[1]]
+    _, order = scipy.linalg.qr(vectors.T, mode="r", pivoting=True)  # pyright: ignore[reportAssignmentType]
+    chosen = order[: vectors.shape[1]]
     for _ in range(100):  # each exchange raises the volume by its factor, which is bounded
         shares = np.abs(vectors @ np.linalg.pinv(vectors[chosen]))
         action, slot = np.unravel_index(np.argmax(shares), shares.shape)

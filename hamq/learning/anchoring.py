@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import jax.random as jr
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from hamq.completion.actions import continuation, farthest_actions, misfit, polynomials
 from hamq.completion.anchors import Anchors, Cross, lack_of_fit, largest_volume, mixing_weights, noise_in_full
@@ -32,6 +32,7 @@ from hamq.types import Key
 PILOT_SAMPLES = 25
 ROW_SAMPLES = 50
 PILOT_ITERATIONS = 60
+FEWEST = 5
 MAX_TRIED = 32
 MAX_COLUMNS = 6
 MAX_DEGREE = 8
@@ -49,7 +50,14 @@ class Plan(NamedTuple):
     reason: str
 
 
-def plan_anchors(problem: Problem, settings: Settings, rewards: Float[np.ndarray, "S A"], *, key: Key) -> Plan:
+def plan_anchors(
+    problem: Problem,
+    settings: Settings,
+    rewards: Float[np.ndarray, "S A"],
+    is_ended: Bool[np.ndarray, "S 1"],
+    *,
+    key: Key,
+) -> Plan:
     anchors = settings.completion
     assert isinstance(anchors, Anchors)
     states_key, first_key, second_key = jr.split(key, 3)
@@ -58,23 +66,24 @@ def plan_anchors(problem: Problem, settings: Settings, rewards: Float[np.ndarray
         raise ValueError(f"Anchors: num_columns = {anchors.num_columns} is more than the {num_actions} actions there are.")
     if anchors.num_states is not None and anchors.num_states > num_states:
         raise ValueError(f"Anchors: num_states = {anchors.num_states} is more than the {num_states} states there are.")
-    tried = farthest_actions(problem.actions, MAX_TRIED)
+    tried = farthest_actions(problem.actions, max(MAX_TRIED, anchors.num_columns or 0))
     ends = farthest_actions(problem.actions, anchors.num_columns or 2)
     states = _anchor_states(problem, anchors, len(tried), key=states_key)
 
-    at_ends = _draw(problem, settings, _few(settings, PILOT_SAMPLES), some_actions(problem, ends), first_key)
     block = Pairs(states, np.broadcast_to(tried, (len(states), len(tried))))
-    rows = _few(settings, ROW_SAMPLES)
+    share = _affordable_share(problem, settings, num_states * len(ends), 2 * block.num)
+    pilot, rows = (_few(settings, round(share * num)) for num in (PILOT_SAMPLES, ROW_SAMPLES))
+    at_ends = _draw(problem, settings, pilot, some_actions(problem, ends), first_key)
     replicates = [_draw(problem, settings, rows, block, row_key) for row_key in (first_key, second_key)]
     cost = at_ends.cost.plus(replicates[0].cost).plus(replicates[1].cost)
 
-    value = _rough_value(problem, rewards, ends, tried, at_ends, replicates[0])
+    value = _rough_value(problem, rewards, is_ended[:, 0], ends, tried, at_ends, replicates[0])
     first, second = (make_stock(drawn.draws).expected(problem, value).astype(np.float64) for drawn in replicates)
     degree = _degree(problem, tried, first, second)
     if degree is None and len(tried) < problem.num_actions:  # all actions must be drawn, in fewer states
         states = states[: len(_anchor_states(problem, anchors, problem.num_actions, key=states_key))]
     num_rows = len(states) * (problem.num_actions if degree is None else len(tried))
-    columns, reason = _choose(problem, settings, anchors, num_rows, first, second, replicates[0])
+    columns, reason = _choose(problem, settings, anchors, num_rows, first, second, replicates[0], cost)
     if columns is None:
         return Plan(None, cost, replicates[0], reason)
     if degree is None:
@@ -86,7 +95,13 @@ def plan_anchors(problem: Problem, settings: Settings, rewards: Float[np.ndarray
 
 def _anchor_states(problem: Problem, anchors: Anchors, num_tried: int, *, key: Key) -> Int[np.ndarray, " m"]:
     """States chosen by the key: about as many entries as two columns have, 10 to 40 states where nothing is said."""
-    num = anchors.num_states or int(np.clip(2 * problem.num_states // num_tried, MIN_STATES, MAX_STATES))
+    usual = int(np.clip(2 * problem.num_states // num_tried, MIN_STATES, MAX_STATES))
+    num = anchors.num_states or max(usual, 2 * (anchors.num_columns or 0))
+    if (anchors.num_columns or 0) > min(num, problem.num_states):
+        raise ValueError(
+            f"Anchors: num_columns = {anchors.num_columns} needs as many states, and there are {problem.num_states}; use "
+            "fewer columns or completion=None."
+        )
     return np.asarray(jr.permutation(key, problem.num_states))[:num]
 
 
@@ -108,21 +123,36 @@ def _signal(first: np.ndarray, second: np.ndarray) -> float:
     return max(float(np.sum(first * second)) / len(first), 1e-300)
 
 
+def _affordable_share(problem: Problem, settings: Settings, num_columns: int, num_rows: int) -> float:
+    """By how much the pilot's draws are cut so that it takes no more than a quarter of the budget."""
+    sampler, budget = settings.sampler, settings.max_gradients
+    if budget is None or not isinstance(sampler, HMC):
+        return 1.0
+    per_draw, warmup = sampler.gradients_per_draw(problem), sampler.num_warmup
+    least = per_draw * (num_columns + num_rows) * (FEWEST + warmup)
+    if least > budget:
+        raise ValueError(
+            f"solve: max_gradients = {budget:,} does not buy the pilot that chooses the anchors of {problem.name} "
+            f"({least:,} gradients at least); raise it, or use completion=None."
+        )
+    usual = per_draw * (num_columns * (PILOT_SAMPLES + warmup) + num_rows * (ROW_SAMPLES + warmup))
+    return min(1.0, 0.25 * budget / usual)
+
+
 def _few(settings: Settings, num: int):
     """The sampler with few draws; a sampler that was given fewer keeps them."""
     sampler = settings.sampler
     if isinstance(sampler, Exhaustive):
         return sampler
-    if settings.max_gradients is None:
-        num = min(num, sampler.num_samples)  # type: ignore[attr-defined]
-    return with_samples(sampler, num - num % sampler.num_chains if isinstance(sampler, HMC) else num)
+    num = max(num, FEWEST)
+    return with_samples(sampler, num if settings.max_gradients else min(num, sampler.num_samples))  # type: ignore[attr-defined]
 
 
 def _draw(problem, settings, sampler, block: Pairs, key: Key) -> Drawn:
     return draw_pairs(problem, sampler, block.states, block.actions, key=key, coupled=settings.coupled)
 
 
-def _rough_value(problem, rewards, ends, tried, at_ends: Drawn, at_states: Drawn) -> np.ndarray:
+def _rough_value(problem, rewards, is_ended, ends, tried, at_ends: Drawn, at_states: Drawn) -> np.ndarray:
     """V after some iterations on the columns of the pilot; weights for the actions in between from the anchor states."""
     columns, rows = make_stock(at_ends.draws), make_stock(at_states.draws)
     inside = np.searchsorted(tried, ends)
@@ -132,39 +162,46 @@ def _rough_value(problem, rewards, ends, tried, at_ends: Drawn, at_states: Drawn
         found = rows.expected(problem, value).astype(np.float64)
         weights, _ = mixing_weights(found, inside)
         value = np.max(rewards[:, tried] + problem.discount * known @ weights, axis=1)
+        value[is_ended] = 0
     return value
 
 
-def _choose(problem, settings, anchors, num_rows, first, second, trial: Drawn) -> tuple[np.ndarray | None, str]:
+def _choose(problem, settings, anchors, num_rows, first, second, trial: Drawn, cost: Cost) -> tuple[np.ndarray | None, str]:
     """Columns, as positions among those tried, and why; none where nothing less than the whole table will do."""
     mean = (first + second) / 2
     num_tried = mean.shape[1]
     if anchors.num_columns is not None:
         return largest_volume(mean, anchors.num_columns), f"{anchors.num_columns} columns, as asked for"
     signal = _signal(first, second)
-    full = noise_in_full(first, second) * _dilution(problem, settings, trial, None, num_rows)
+    full = noise_in_full(first, second) * _dilution(problem, settings, trial, cost, None, num_rows)
     errors = {}
     for k in range(2, min(MAX_COLUMNS, num_tried - 1, len(first) // 2) + 1):
         columns = largest_volume(mean, k)
         bias, noise = lack_of_fit(first, second, columns)
         missed = bias if bias > GOOD_ENOUGH * signal else 0
-        errors[k] = missed + noise * _dilution(problem, settings, trial, k, num_rows)
+        errors[k] = missed + noise * _dilution(problem, settings, trial, cost, k, num_rows)
     best = min([full, *errors.values()])
     for k, error in errors.items():
         if error <= 1.1 * best:
             return largest_volume(mean, k), f"{k} columns and {num_rows} entries of anchor states are backed up"
-    least = min(errors.values(), default=math.inf)
+    if not errors:
+        return None, "too few anchor states to tell columns apart, so every entry is backed up"
+    least = min(errors.values())
     return None, (
         f"not low-rank: few columns would err by {math.sqrt(least / signal):.2g} of the advantages, all by "
         f"{math.sqrt(full / signal):.2g}, so every entry is backed up"
     )
 
 
-def _dilution(problem: Problem, settings: Settings, trial: Drawn, num_columns: int | None, num_rows: int) -> float:
+def _dilution(problem, settings, trial: Drawn, cost: Cost, num_columns: int | None, num_rows: int) -> float:
     """(draws of the pilot)/(draws that are left at the budget with so many columns): how much smaller the noise gets."""
-    if settings.max_gradients is None:
+    if isinstance(trial.sampler, Exhaustive):
         return 1.0
+    num_tried = trial.sampler.num_samples  # type: ignore[attr-defined]
+    if settings.max_gradients is None:
+        return num_tried / settings.sampler.num_samples
     num_states, num_actions = problem.num_states, problem.num_actions
     size = num_states * num_actions if num_columns is None else num_states * num_columns + num_rows
-    num = affordable_samples(problem, trial, size, settings.max_gradients)
-    return ROW_SAMPLES / max(num, MIN_SAMPLES if settings.is_default_budget else 1)
+    size *= 1 if settings.draws == "reuse" else settings.iterations
+    num = affordable_samples(problem, trial, size, settings.max_gradients - cost.gradient_evaluations)
+    return num_tried / max(num, MIN_SAMPLES if settings.is_default_budget else 1)

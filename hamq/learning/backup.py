@@ -3,6 +3,7 @@
 The sum over draws is the last axis and stays inside one tile, so that its bits do not depend on the batching.
 """
 
+import math
 from typing import NamedTuple
 
 import equinox as eqx
@@ -29,16 +30,21 @@ class Stock(NamedTuple):
         return np.asarray(_expected(problem, self.locations, self.weights, jnp.asarray(single)))[: self.num]
 
 
-def make_stock(draws: PairDraws) -> Stock:
+def make_stock(draws: PairDraws, is_rounded: bool = False) -> Stock:
+    """`is_rounded`: to a power of two of tiles, so that a changing number of pairs does not compile a backup each time."""
     num = len(draws.locations)
+    missing = -num % TILE
+    if is_rounded:
+        missing = TILE * 2 ** math.ceil(math.log2(max(-(-num // TILE), 1))) - num
 
     def tiles(leaf):
-        padded = jnp.concatenate([leaf, jnp.repeat(leaf[-1:], -num % TILE, axis=0)])
-        return padded.reshape(-1, TILE, *leaf.shape[1:])
+        leaf = np.asarray(leaf)  # in NumPy, which compiles nothing
+        return np.concatenate([leaf, np.repeat(leaf[-1:], missing, axis=0)]).reshape(-1, TILE, *leaf.shape[1:])
 
     logs = draws.log_weights
-    is_even = logs is None or bool(jnp.all(logs == logs[:1, :1, :1]))
-    return Stock(tiles(draws.locations), None if is_even else jnp.exp(tiles(logs)), num)
+    is_even = logs is None or bool(np.all(np.asarray(logs) == np.asarray(logs)[:1, :1, :1]))
+    weights = None if is_even else jnp.asarray(np.exp(tiles(logs)))
+    return Stock(jnp.asarray(tiles(draws.locations)), weights, num)
 
 
 def expected_values(problem: Problem, draws: PairDraws, value: Float[np.ndarray, " S"]) -> Float[np.ndarray, "drawn K"]:

@@ -19,7 +19,9 @@ def default_budget(problem: Problem) -> int:
 
 
 def with_samples(sampler: AbstractSampler, num_samples: int) -> AbstractSampler:
-    return dataclasses.replace(sampler, num_samples=num_samples)  # type: ignore[type-var]
+    """The sampler with so many draws, or a few more where its chains have to be of equal length."""
+    chains = sampler.num_chains if isinstance(sampler, HMC) else 1
+    return dataclasses.replace(sampler, num_samples=math.ceil(num_samples / chains) * chains)  # type: ignore[type-var]
 
 
 def affordable_samples(problem: Problem, trial: Drawn, num_pairs: int, gradients: int) -> int:

@@ -113,7 +113,11 @@ def draw_pairs(
     pieces = -(-width // MAX_ACTIONS)
     padded = np.pad(actions, ((0, 0), (0, -width % pieces)), mode="edge").reshape(num * pieces, -1)
     draws, info = _draw_calls(problem, sampler, np.repeat(states, pieces), padded, key, coupled, progress)
-    draws, info = jax.tree.map(lambda leaf: leaf.reshape(num, -1, *leaf.shape[2:])[:, :width], (draws, info))
+
+    def rows(leaf):
+        return jnp.asarray(leaf.reshape(num, -1, *leaf.shape[2:])[:, :width])
+
+    draws, info = jax.tree.map(rows, (draws, info))
     _stop_at_failure(problem, states, actions, info)
     cost = Cost(num * width * draws.locations.shape[-1], _total(info.density_evaluations), _total(info.gradient_evaluations))
     return Drawn(draws, info, cost, sampler)
@@ -155,7 +159,8 @@ def _draw_calls(
             others.append(part)
             if progress is not None:
                 progress("drawing", len(others) + 1, len(blocks))
-    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[:num], first, *others)
+    # In NumPy: a changing number of pairs compiles nothing.
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves)[:num], first, *others)
 
 
 @eqx.filter_jit

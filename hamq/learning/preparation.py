@@ -18,7 +18,7 @@ from hamq.learning.budget import MIN_SAMPLES, affordable_samples, require_memory
 from hamq.learning.draws import Cost, Drawn, Progress, draw_pairs, prepare, warn_of
 from hamq.learning.selection import Pairs
 from hamq.learning.settings import Settings
-from hamq.problem.problem import Problem
+from hamq.problem.problem import Problem, is_same
 from hamq.problem.tables import reward_table, terminal_table
 from hamq.sampling.draws import AbstractSampler
 from hamq.sampling.exhaustive import Exhaustive
@@ -56,6 +56,13 @@ class Run:
         choose = selection.per_state if self.settings.selection == "per_state" else selection.bernoulli
         return (choose(self.problem, self.settings.fraction, key=jr.fold_in(self.keys["selection"], t)),)
 
+    def turn(self) -> int:
+        """Iterations in which every pair has had its turn, with a probability of 99 %."""
+        if self.blocks is not None:
+            return 1
+        share = min(self.settings.fraction, 1 - 1e-9)
+        return max(1, math.ceil(math.log(0.01 / self.rewards.size) / math.log1p(-share)))
+
     def draw(self, pairs: tuple[Pairs, ...], t: int) -> tuple[tuple[tuple[Pairs, Stock], ...], Cost]:
         """Step 2: the draws of Ω_t, or those kept for reuse."""
         if self.stocks is not None:
@@ -66,7 +73,7 @@ class Run:
             drawn = _draw(self.problem, self.settings, self.sampler, block, draw_key, None)
             if t == 0:
                 warn_of(self.problem, drawn.info)
-            found.append((block, make_stock(drawn.draws)))
+            found.append((block, make_stock(drawn.draws, is_rounded=True)))
             cost = cost.plus(drawn.cost)
         return tuple(found), cost
 
@@ -114,12 +121,9 @@ def prepare_run(
 ) -> Run:
     """All that is settled before the first iteration; what is wrong with an argument is said before anything is drawn."""
     names = ("prepare", "pilot", "draws", "selection", "initial")
-    keys = dict(zip(names, jr.split(key, len(names)), strict=True))
-    if exact is not None and exact.q.shape != (problem.num_states, problem.num_actions):
-        raise ValueError(
-            f"solve: exact must be a solution of this problem, got one of {exact.problem.name} with a table of shape "
-            f"{exact.q.shape}."
-        )
+    keys: dict[str, Key] = dict(zip(names, jr.split(key, len(names)), strict=True))
+    if exact is not None and not is_same(exact.problem, problem):
+        raise ValueError(f"solve: exact must be a solution of this problem, got one of {exact.problem!r} for {problem!r}.")
     rewards, ended = reward_table(problem), terminal_table(problem)
     is_ended = np.zeros((problem.num_states, 1), bool) if ended is None else ended[:, None]
     first = first_table(problem, initial, rewards, is_ended, key=keys["initial"])
@@ -127,7 +131,9 @@ def prepare_run(
     settings = dataclasses.replace(settings, sampler=sampler)
     completion, blocks, trial, note = settings.completion, None, None, ""
     if isinstance(completion, Anchors):
-        completion, blocks, trial, cost, note = _anchored(problem, settings, completion, rewards, keys["pilot"], cost)
+        completion, blocks, trial, cost, note = _anchored(
+            problem, settings, completion, rewards, is_ended, keys["pilot"], cost
+        )
     elif settings.selection == "all":
         blocks = (selection.all_pairs(problem),)
     reused = blocks or (selection.all_pairs(problem),)
@@ -138,11 +144,11 @@ def prepare_run(
     return Run(problem, settings, sampler, completion, blocks, stocks, rewards, is_ended, exact, first, cost, note, keys)
 
 
-def _anchored(problem, settings, anchors, rewards, key, cost):
+def _anchored(problem, settings, anchors, rewards, is_ended, key, cost):
     """(completion, Ω, a trial of the sampler, cost so far, note) of a run with anchors."""
     if problem.num_actions <= 2 and anchors.num_columns is None:
         return None, (selection.all_pairs(problem),), None, cost, f"{problem.num_actions} actions leave nothing to complete"
-    plan = plan_anchors(problem, settings, rewards, key=key)
+    plan = plan_anchors(problem, settings, rewards, is_ended, key=key)
     cost, cross = cost.plus(plan.cost), plan.cross
     if cross is None:
         return None, (selection.all_pairs(problem),), plan.trial, cost, plan.reason
@@ -159,7 +165,7 @@ def _with_budget(problem, settings, blocks, trial: Drawn | None, cost: Cost, key
         return sampler, cost
     if trial is None:
         block = selection.some_states(problem, np.arange(min(TRIAL_STATES, problem.num_states)))
-        trial = _draw(problem, settings, with_samples(sampler, TRIAL_SAMPLES * sampler.num_chains), block, key, None)
+        trial = _draw(problem, settings, with_samples(sampler, TRIAL_SAMPLES), block, key, None)
         cost = cost.plus(trial.cost)
     backups = num_pairs * (1 if settings.draws == "reuse" else settings.iterations)
     num = affordable_samples(problem, trial, backups, settings.max_gradients - cost.gradient_evaluations)

@@ -20,7 +20,7 @@ from hamq.exact.solution import History, Solution
 from hamq.learning.budget import default_budget
 from hamq.learning.draws import Cost, Progress
 from hamq.learning.preparation import Run, prepare_run
-from hamq.learning.record import COLUMNS, Row, finite_or_stop, is_settled, make_row, sentence
+from hamq.learning.record import COLUMNS, Completed, Row, finite_or_stop, is_settled, make_row, sentence
 from hamq.learning.selection import as_mask
 from hamq.learning.settings import Keeping, Part, Schedule, Selection, resolve
 from hamq.problem.problem import Problem
@@ -54,27 +54,24 @@ def q_iteration(run: Run, state: State, t: int) -> tuple[State, Row]:
     stocks, cost = run.draw(pairs, t)  # step 2: H_t
     expected = run.expect(stocks, q.max(axis=1))  # step 3, eq. (9), without r and γ
     mask = as_mask(run.problem, pairs)
+    if not mask.any():
+        raise ValueError(f"solve: no pair was selected in iteration {t + 1}; raise fraction = {run.settings.fraction:g}.")
     backed_up = np.where(run.is_ended, 0, run.rewards + discount * expected)
+    finite_or_stop(run.problem, np.where(mask, backed_up, q), t)
     residual = float(np.abs(backed_up - q)[mask].max())
     done = _complete(run, expected, backed_up, mask, state)  # step 4, eq. (10)
     step = run.settings.step(t)
     new = np.where(run.is_ended, 0, q + step * (done.q - q))
     spent = state.cost.plus(cost)
-    row = make_row(new, q, residual, done.rank, done.num_unidentified, spent, run.exact)
+    row = make_row(new, q, residual, done, spent, run.exact)
     return State(new, done.memory, spent), row
-
-
-class Completed(NamedTuple):
-    q: Float[np.ndarray, "S A"]
-    rank: int
-    num_unidentified: int
-    memory: tuple[np.ndarray, ...]
 
 
 def _complete(run: Run, expected, backed_up, mask, state: State) -> Completed:
     """Step 4: the whole table, from the expectation, the increment Q̂ − Q^t, or the table Q̂ itself on Ω_t."""
-    if run.completion is None or mask.all():
-        return Completed(np.where(mask, backed_up, state.q), run.problem.num_actions, 0, ())
+    if run.completion is None:
+        empty = int(np.sum(~mask.any(axis=1)))
+        return Completed(np.where(mask, backed_up, state.q), run.problem.num_actions, empty, True, ())
     complete, q, discount = run.settings.complete, state.q, run.problem.discount
     if complete == "expectation":
         previous = (q - run.rewards) / discount if discount > 0 else np.zeros_like(q)
@@ -86,7 +83,7 @@ def _complete(run: Run, expected, backed_up, mask, state: State) -> Completed:
     else:
         done = run.completion.complete(Observed(backed_up, mask), q, state.memory)
         table = done.q
-    return Completed(table, done.rank, done.num_unidentified, done.memory)
+    return Completed(table, done.rank, done.num_unidentified, done.converged, done.memory)
 
 
 def solve(
@@ -118,7 +115,7 @@ def solve(
     sampler         HMC by default, with as many draws as `max_gradients` buys; with both given the budget decides
     completion      Anchors (columns and rows chosen by the library), NuclearNorm, SoftImpute, or None
     iterations, tolerance   stop after so many, or when Q is within `tolerance` of the limit of the sampled iteration
-    initial         the first table `[S, A]`; by default mean(r)/(1−γ); or a number, or "uniform" on [0, 1]
+    initial         the first table `[S, A]`; by default mean(r)/(1−γ); or a number, "uniform" (on [0, 1]) or "uniform:2"
     exact           a solution with Q*: the history then has the distance to it
     selection, fraction     Ω_t, see selection.py; fraction defaults to 0.2
     complete        what is completed: the "expectation" E[V] (default of Anchors), the "increment" Q̂ − Q^t, or the "table"
@@ -127,8 +124,12 @@ def solve(
     step_size, step_decay   Q^{t+1} = Q^t + α_t·(completed − Q^t), α_t = step_size/(1 + t/step_decay)
     schedule        "lemma3" takes the number of draws from the paper's Lemma 3
     max_gradients   of everything, pilots and mode search included
+    max_bytes       refuse what needs more memory (default: half of the machine's)
+    progress        told (what is being done, parts done, parts in all) while draws are made
     resume          what `checkpoint()` of the last Iterate gave; all other arguments as before
     """
+    if not isinstance(problem, Problem):
+        raise ValueError(f"solve: problem must be a hamq.Problem, such as hamq.problems.cartpole(), got {problem!r}.")
     settings = resolve(
         problem, default_budget(problem), sampler, completion, selection, complete,
         iterations=iterations, tolerance=tolerance, fraction=fraction, draws=draws, coupled=coupled, step_size=step_size,
@@ -158,6 +159,8 @@ def _history(rows: list[Row]) -> History:
 
 
 def _iterate(state: State, rows: list[Row], t: int, iterations: int) -> Iterate:
+    rows = list(rows)  # what is kept of this iteration does not grow with the next ones
+
     def checkpoint() -> dict[str, np.ndarray]:
         memory = {f"memory/{i}": array for i, array in enumerate(state.memory)}
         table = {f"rows/{name}": np.asarray([getattr(row, name) for row in rows]) for name in COLUMNS}
@@ -168,6 +171,8 @@ def _iterate(state: State, rows: list[Row], t: int, iterations: int) -> Iterate:
 
 def _restore(run: Run, saved: dict[str, np.ndarray]) -> tuple[State, list[Row], float]:
     shape = (run.problem.num_states, run.problem.num_actions)
+    if "q" not in saved:
+        raise ValueError("solve: resume has no table 'q'; give it what `checkpoint()` of an Iterate returned.")
     if saved["q"].shape != shape:
         raise ValueError(f"solve: resume has a table of shape {saved['q'].shape}, and {run.problem.name} needs {shape}.")
     memory = tuple(saved[f"memory/{i}"] for i in range(sum(name.startswith("memory/") for name in saved)))

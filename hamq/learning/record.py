@@ -1,5 +1,6 @@
 """What is written down of an iteration, and the sentence at the end."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,16 @@ SETTLED = 1e-3
 """Part of max |Q| within which Q must be of its limit to be called converged when no tolerance was given."""
 
 
+class Completed(NamedTuple):
+    """Step 4: the whole table, and how it was come by."""
+
+    q: Float[np.ndarray, "S A"]
+    rank: int
+    num_unidentified: int
+    converged: bool
+    memory: tuple[np.ndarray, ...]
+
+
 class Row(NamedTuple):
     """One iteration.
 
@@ -22,6 +33,7 @@ class Row(NamedTuple):
     change      max |Q^{t+1} − Q^t| over all pairs, completion and step size included
     rank        of what was completed (the number of actions where nothing was)
     unidentified    states without any backed up entry
+    incomplete      1 where the completion stopped before it reached its tolerance
     samples, density_evaluations, gradient_evaluations, seconds     spent so far, preparation included
     """
 
@@ -30,6 +42,7 @@ class Row(NamedTuple):
     change: float
     rank: int
     unidentified: int
+    incomplete: int
     samples: int
     density_evaluations: int
     gradient_evaluations: int
@@ -43,9 +56,10 @@ class NonFiniteError(ArithmeticError):
     """A table with a value that is not finite; the last good one is in the last checkpoint."""
 
 
-def make_row(new, old, residual: float, rank: int, unidentified: int, cost: Cost, exact: Solution | None) -> Row:
+def make_row(new, old, residual: float, done: Completed, cost: Cost, exact: Solution | None) -> Row:
     distance = float("nan") if exact is None else float(np.linalg.norm(new - exact.q) / np.linalg.norm(exact.q))
-    return Row(distance, residual, float(np.abs(new - old).max()), int(rank), int(unidentified), *cost, 0.0)
+    change = float(np.abs(new - old).max())
+    return Row(distance, residual, change, done.rank, done.num_unidentified, int(not done.converged), *cost, 0.0)
 
 
 def finite_or_stop(problem: Problem, q: Float[np.ndarray, "S A"], iteration: int) -> None:
@@ -59,24 +73,38 @@ def finite_or_stop(problem: Problem, q: Float[np.ndarray, "S A"], iteration: int
 
 
 def is_settled(run: Run, rows: list[Row]) -> bool:
-    """Whether Q is within the tolerance of the limit: that of a γ-contraction is at most γ/(1−γ)·change away."""
-    return bool(rows) and run.settings.tolerance is not None and _away(run, rows[-1]) <= run.settings.tolerance
+    """Whether Q is within the tolerance of the limit of the sampled iteration."""
+    return bool(rows) and run.settings.tolerance is not None and _away(run, rows) <= run.settings.tolerance
 
 
-def _away(run: Run, row: Row) -> float:
-    return row.change * run.problem.discount / (1 - run.problem.discount)
+def _away(run: Run, rows: list[Row]) -> float:
+    """How far the limit can be. A step of size α contracts by κ = 1 − α(1−γ), so it is within κ/(1−κ)·change.
+
+    Where Ω_t changes, all pairs must have had their turn: the changes of as many iterations as that takes are added up.
+    """
+    turn = run.turn()
+    if len(rows) < turn:
+        return math.inf
+    step = run.settings.step(len(rows) - 1)
+    contraction = 1 - step * (1 - run.problem.discount)
+    return sum(row.change for row in rows[-turn:]) * contraction / (1 - contraction)
 
 
 def sentence(run: Run, rows: list[Row]) -> tuple[bool, str]:
     """(converged, what came out)."""
     last, discount, wanted = rows[-1], run.problem.discount, run.settings.tolerance
-    away = _away(run, last)
+    away = _away(run, rows)
     scale = max(abs(float(run.rewards.max())), abs(float(run.rewards.min()))) / (1 - discount)
     converged = is_settled(run, rows) if wanted is not None else away <= SETTLED * scale
     how = f"{run.note}; " if run.note else ""
+    early = sum(row.incomplete for row in rows)
+    if early:
+        how += f"the completion stopped early in {early} of {len(rows)} iterations (raise its max_iterations); "
     spent = f"{last.gradient_evaluations:,} gradients, {last.density_evaluations:,} densities"
     if converged:
         return True, f"{how}settled to {away:.2g} after {len(rows)} iterations ({spent})"
+    if len(rows) > 10 and last.change > 2 * rows[len(rows) // 2].change:
+        return False, f"{how}Q grows: it changed by {last.change:.2g} in the last of {len(rows)} iterations ({spent})"
     asked = f"the {wanted:g} asked for" if wanted is not None else f"{SETTLED * scale:.2g}"
     return False, (
         f"{how}after {len(rows)} iterations Q still changes by {last.change:.2g}, which leaves it up to {away:.2g} from its "

@@ -101,7 +101,7 @@ def _selection(completion: Any, selection: str | None, fraction: float | None) -
     _require_one_of("selection", selection, Selection)
     if is_anchored != (selection == "anchors"):
         raise ValueError(
-            f"solve: selection={selection!r} does not go with completion={type(completion).__name__}; Anchors needs "
+            f"solve: selection={selection!r} does not go with completion={_name(completion)}; Anchors needs "
             "'anchors', NuclearNorm and SoftImpute need 'per_state', 'bernoulli' or 'all', and None takes any of these."
         )
     if fraction is not None and selection in ("anchors", "all"):
@@ -112,10 +112,14 @@ def _selection(completion: Any, selection: str | None, fraction: float | None) -
     return selection
 
 
+def _name(completion: Any) -> str:
+    return "None" if completion is None else type(completion).__name__
+
+
 def _check_numbers(given: dict[str, Any]) -> None:
     if not _is_count(given["iterations"]):
         raise ValueError(f"solve: iterations must be a whole number of at least 1, got {given['iterations']!r}.")
-    for name in ("tolerance", "step_decay", "max_gradients"):
+    for name in ("tolerance", "step_decay", "max_gradients", "max_bytes"):
         if given[name] is not None and not (_is_number(given[name]) and given[name] > 0):
             raise ValueError(f"solve: {name} must be None or a number above 0, got {given[name]!r}.")
     for name in ("fraction", "step_size"):
@@ -138,4 +142,4 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) >= 1

@@ -4,12 +4,14 @@ XLA's CPU client hands a batch of `jnp.linalg` calls to its own thread pool and 
 each other for ever. The library's own code keeps clear of it (`small_matrix.py`), user functions are looked through.
 """
 
+import functools
 from collections.abc import Iterator
 
 import jax
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
+from hamq.problem.grid import Grid
 from hamq.problem.problem import Problem, action_values
 
 CALLS = (
@@ -20,13 +22,17 @@ CALLS = (
 
 def calls_lapack(problem: Problem) -> bool:
     """True where the density of a pair or a derivative of it uses a primitive that XLA leaves to LAPACK."""
+    return _calls_lapack(problem.kernel, problem.grid, action_values(problem).shape[1:])
 
+
+@functools.lru_cache  # a user's function is traced once, not with every draw
+def _calls_lapack(kernel, grid: Grid, action_shape: tuple[int, ...]) -> bool:
     def use(point, state, action):
-        density = problem.density(state, action)
+        density = kernel.at(grid, state, action)
         return density.log(point), jax.jacfwd(density.gradient)(point)  # samplers use both
 
-    state = jnp.asarray(problem.grid.lower, jnp.float32)
-    return any(name in CALLS for name in _names(jax.make_jaxpr(use)(state, state, action_values(problem)[0]).jaxpr))
+    state, action = jnp.asarray(grid.lower, jnp.float32), jnp.zeros(action_shape, jnp.float32)
+    return any(name in CALLS for name in _names(jax.make_jaxpr(use)(state, state, action).jaxpr))
 
 
 def _names(jaxpr: Jaxpr) -> Iterator[str]:

@@ -101,6 +101,15 @@ class Problem(eqx.Module):
         )
 
 
+def is_same(problem: Problem, other: Problem) -> bool:
+    """Whether grid, actions, discount and law are the same: a table of one may then be of the other."""
+    return (
+        problem.grid == other.grid
+        and np.array_equal(problem.actions, other.actions)
+        and (problem.discount, problem.law) == (other.discount, other.law)
+    )
+
+
 def action_values(problem: Problem) -> jax.Array:
     """The actions in the precision that is on."""
     return jnp.asarray(problem.actions, jnp.result_type(float))

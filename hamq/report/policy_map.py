@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from hamq.exact.solution import Solution
+from hamq.problem.problem import is_same
 
 COLOURS = "RdYlBu_r"
 
@@ -59,9 +60,10 @@ def _checked(solutions: Sequence[Solution], titles: Sequence[str] | None, axes: 
     if not solutions:
         raise ValueError("plot: at least one solution is needed, got none.")
     problem = solutions[0].problem
-    if any(other.q.shape != solutions[0].q.shape for other in solutions):
-        shapes = [other.q.shape for other in solutions]
-        raise ValueError(f"plot: the solutions must be of one problem, got tables of shapes {shapes}.")
+    if not all(isinstance(other, Solution) for other in solutions):
+        raise ValueError(f"plot: only solutions can be drawn, got {[type(other).__name__ for other in solutions]}.")
+    if not all(is_same(problem, other.problem) for other in solutions):
+        raise ValueError(f"plot: the solutions must be of one problem, got {[other.problem for other in solutions]}.")
     if titles is not None and len(titles) != len(solutions):
         raise ValueError(f"plot: titles must have one entry per solution, got {len(titles)} for {len(solutions)}.")
     d = problem.grid.dimension
@@ -78,7 +80,8 @@ def _slice_of(solution: Solution, axes: tuple[int, int], at: Sequence[float | in
     if centre.shape != lower.shape:
         raise ValueError(f"plot: at must be a state of {len(lower)} coordinates, got {at!r}.")
     steps = points - np.where(np.asarray(grid.periodic), 0, 1)
-    nodes = np.clip(np.rint((centre - lower) / (upper - lower) * steps), 0, points - 1).astype(int)
+    nodes = np.rint((centre - lower) / (upper - lower) * steps).astype(int)
+    nodes = np.where(np.asarray(grid.periodic), nodes % points, np.clip(nodes, 0, points - 1))
     table = solution.q.reshape(*points, -1)
     index = tuple(slice(None) if axis in axes else int(nodes[axis]) for axis in range(len(points)))
     part = table[index]
@@ -91,8 +94,8 @@ def _at(q: np.ndarray, actions: np.ndarray) -> np.ndarray:
 
 def _extent(problem, axes: tuple[int, int]) -> tuple[float, float, float, float]:
     """Cells are centred at their nodes, so the picture reaches half a cell beyond the box."""
-    spacing = [problem.grid.spacing[axis] / 2 for axis in axes]
-    ends = [
-        (problem.grid.lower[axis] - half, problem.grid.upper[axis] + half) for axis, half in zip(axes, spacing, strict=True)
-    ]
-    return (*ends[0], *ends[1])
+    grid, ends = problem.grid, []
+    for axis in axes:
+        first, step = grid.lower[axis], grid.spacing[axis]
+        ends += [first - step / 2, first + (grid.points[axis] - 0.5) * step]
+    return tuple(ends)  # type: ignore[return-value]

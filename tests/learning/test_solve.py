@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from hamq.certificates.comparison import compare
 from hamq.completion.anchors import Anchors
 from hamq.completion.nuclear_norm import NuclearNorm
 from hamq.completion.soft_impute import SoftImpute
@@ -277,5 +278,91 @@ def test_refusals(as_user, problem, message):
 
 def test_the_exact_solution_must_be_of_this_problem(problem):
     other = solve_exact(pose(actions=np.linspace(-1, 1, 3)))
-    with pytest.raises(ValueError, match="exact must be a solution of this problem, got one of car"):
+    with pytest.raises(ValueError, match="exact must be a solution of this problem, got one of Problem"):
         solve(problem, Exhaustive(), None, exact=other)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"step_size": 0.05},
+        {"step_decay": 1.0},
+        {"selection": "bernoulli", "fraction": 0.3},
+        {"selection": "per_state", "fraction": 0.2, "step_size": 0.5},
+    ],
+)
+def test_a_tolerance_holds_for_small_steps_and_few_pairs(problem, exact, options):
+    """Without noise the limit is Q*: whoever says that it is within 0.1 must be."""
+    solution = solve(problem, Exhaustive(), None, tolerance=0.1, iterations=1500, **options)
+    if solution.converged:
+        assert np.abs(solution.q - exact.q).max() <= 0.1
+    assert solution.converged or "step_decay" in options
+
+
+@pytest.mark.parametrize("completion", [Anchors(num_columns=2, num_states=5), NuclearNorm()])
+def test_what_is_not_finite_stops_before_it_is_completed(problem, completion):
+    with pytest.raises(NonFiniteError, match="iteration 1: Q is inf at state"):
+        solve(problem, Exhaustive(), completion, iterations=50, initial=1e300)
+
+
+def test_no_pair_at_all_is_refused(problem):
+    with pytest.raises(ValueError, match="no pair was selected in iteration 1; raise fraction = 1e-05"):
+        solve(problem, Exhaustive(), None, selection="bernoulli", fraction=1e-5)
+
+
+def test_a_completion_that_stops_early_is_mentioned(problem):
+    options = {"selection": "bernoulli", "fraction": 0.5, "complete": "table", "iterations": 3}
+    solution = solve(problem, Exhaustive(), NuclearNorm(max_iterations=1), **options)
+    assert "the completion stopped early in 3 of 3 iterations" in solution.result
+    assert solution.history.incomplete.tolist() == [1, 1, 1]
+
+
+def test_empty_rows_are_counted_without_a_completion(problem):
+    solution = solve(problem, Exhaustive(), None, selection="bernoulli", fraction=0.1, iterations=3)
+    assert solution.history.unidentified.min() > 0
+
+
+def test_many_columns_get_enough_states():
+    """More columns than the usual number of anchor states: they are as many as it takes, or a sentence says why not."""
+    problem = pose(actions=np.linspace(-1, 1, 40), grid=Grid(lower=[-1], upper=[1], points=[61]))
+    solution = solve(problem, Exhaustive(), Anchors(num_columns=12), iterations=60, exact=solve_exact(problem))
+    assert solution.history.distance[-1] < 0.02
+    with pytest.raises(ValueError, match="num_columns = 20 needs as many states, and there are 15"):
+        solve(pose(actions=np.linspace(-1, 1, 40)), Exhaustive(), Anchors(num_columns=20))
+
+
+def test_a_pilot_that_is_too_dear_is_refused_before_it_is_drawn(problem):
+    with pytest.raises(ValueError, match="max_gradients = 10 does not buy the pilot that chooses the anchors of car"):
+        solve(problem, max_gradients=10)
+
+
+def test_chains_divide_what_a_budget_buys(problem):
+    solution = solve(problem, HMC(9, num_chains=3), None, max_gradients=30_000, iterations=2)
+    assert 0 < solution.history.gradient_evaluations[-1] <= 30_000
+
+
+def test_what_a_callback_keeps_does_not_grow(problem):
+    seen = []
+    solve(problem, Exhaustive(), None, iterations=4, callback=seen.append)
+    assert [len(iterate.history()) for iterate in seen] == [1, 2, 3, 4]
+    assert [len(iterate.checkpoint()["rows/change"]) for iterate in seen] == [1, 2, 3, 4]
+
+
+def test_another_problem_of_the_same_size_is_refused():
+    first, second = zoo.pendulum(points=5), zoo.double_integrator(points=5)
+    exact = solve_exact(second, tolerance=1e-2)
+    with pytest.raises(ValueError, match="exact must be a solution of this problem, got one of Problem\\('double_integ"):
+        solve(first, Exhaustive(), None, exact=exact)
+    with pytest.raises(ValueError, match="are different problems"):
+        compare(solve_exact(first, tolerance=1e-2), exact)
+
+
+def test_more_refusals(as_user, problem):
+    for message, options in {
+        "problem must be a hamq.Problem": {"problem": "pendulum"},
+        "max_bytes must be None or a number above 0, got -5": {"max_bytes": -5},
+        "resume has no table 'q'": {"resume": {}},
+        "key must be a seed of 64 bits": {"key": 10**20},
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            solve(**({"problem": problem, "sampler": Exhaustive(), "completion": None} | options))
