@@ -1,6 +1,6 @@
 """The picture of README: pendulum's exact policy, the default solver's, and that of the paper to the letter.
 
-    python examples/policy_map.py docs/images/pendulum.png      # about two minutes
+python examples/policy_map.py docs/images/pendulum.png      # about two minutes
 """
 
 import sys
