@@ -105,6 +105,8 @@ def sentence(run: Run, rows: list[Row]) -> tuple[bool, str]:
         return True, f"{how}settled to {away:.2g} after {len(rows)} iterations ({spent})"
     if len(rows) > 10 and last.change > 2 * rows[len(rows) // 2].change:
         return False, f"{how}Q grows: it changed by {last.change:.2g} in the last of {len(rows)} iterations ({spent})"
+    if math.isinf(away):
+        return False, f"{how}{len(rows)} iterations are too few for every pair to have its turn; use more ({spent})"
     asked = f"the {wanted:g} asked for" if wanted is not None else f"{SETTLED * scale:.2g}"
     return False, (
         f"{how}after {len(rows)} iterations Q still changes by {last.change:.2g}, which leaves it up to {away:.2g} from its "

@@ -86,7 +86,7 @@ MUTANTS = [
     Mutant(
         "jump-without-proposal-ratio",
         "hamq/sampling/hmc.py",
-        old=" + log_proposal(potential, modes, state.position) - log_proposal(potential, modes, y)",
+        old=" + log_proposal(potential, modes, state.position) - jump.log_density",
         new="",
         tests=(JUMPS + "[logit-0.3]",),
     ),
@@ -100,8 +100,8 @@ MUTANTS = [
     Mutant(
         "coordinate-jump-forgets-its-widening",
         "hamq/sampling/jumps.py",
-        old="positions[k] + stds[k] * noise.normal)",
-        new="positions[k] + stds[k] / MARGINAL_WIDENING * noise.normal)",
+        old="near_mode = centres[k] + stds[k] * noise.normal",
+        new="near_mode = centres[k] + stds[k] / MARGINAL_WIDENING * noise.normal",
         tests=("tests/sampling/test_invariance.py::test_many_modes_in_four_dimensions_are_invariant",),
     ),
     Mutant(
@@ -191,9 +191,9 @@ MUTANTS = [
     Mutant(
         "tile-laid-out-in-the-wrong-order",
         "hamq/sampling/leapfrog.py",
-        old="elementwise(*(a.reshape(-1) for a in full))",
-        new="elementwise(*(a.T.reshape(-1) for a in full))",
-        tests=(LEAPFROG + "::test_elementwise_is_the_same_in_any_batch[logit]",),
+        old="axis_size, size), -2, 0)",
+        new="size, axis_size), -1, 0)",
+        tests=(LEAPFROG,),
     ),
     Mutant(
         "even-part-not-in-the-density",
@@ -205,8 +205,8 @@ MUTANTS = [
     Mutant(
         "widening-not-in-the-density",
         "hamq/sampling/jumps.py",
-        old="return log_height - 0.5 * squares / WIDENING**2",
-        new="return log_height - 0.5 * squares",
+        old="apply(inverse, offset + shift))(shifts) / WIDENING",
+        new="apply(inverse, offset + shift))(shifts)",
         tests=(AGREEMENT + "::test_weighted_draws_agree_with_both_laws[product]",),
     ),
     Mutant(
@@ -268,8 +268,8 @@ MUTANTS = [
     Mutant(
         "padding-not-cut",
         "hamq/learning/draws.py",
-        old="jnp.concatenate(leaves)[:num]",
-        new="jnp.concatenate(leaves)",
+        old="np.concatenate(leaves)[:num]",
+        new="np.concatenate(leaves)",
         tests=(DRAWS + "::test_bits_do_not_depend_on_the_batch[iid]",),
     ),
     Mutant(
@@ -296,7 +296,7 @@ MUTANTS = [
     Mutant(
         "log-weights-taken-for-weights",
         "hamq/learning/backup.py",
-        old="jnp.exp(tiles(logs))",
+        old="np.exp(tiles(logs))",
         new="tiles(logs)",
         tests=(DRAWS + "::test_exhaustive_expected_values_are_exact[point]",),
     ),
@@ -794,9 +794,23 @@ MUTANTS = [
     Mutant(
         "settled-run-iterated-again",
         "hamq/learning/record.py",
-        old="_away(run, rows[-1]) <= run.settings.tolerance",
-        new="_away(run, rows[-1]) < 0",
+        old="_away(run, rows) <= run.settings.tolerance",
+        new="_away(run, rows) < 0",
         tests=(SOLVE + "::test_a_run_that_had_settled_is_not_iterated_again",),
+    ),
+    Mutant(
+        "small-steps-taken-for-an-arrival",
+        "hamq/learning/record.py",
+        old="contraction = 1 - step * (1 - run.problem.discount)",
+        new="contraction = run.problem.discount",
+        tests=(SOLVE + "::test_a_tolerance_holds_for_small_steps_and_few_pairs",),
+    ),
+    Mutant(
+        "polynomial-of-the-fitted-actions",
+        "hamq/completion/actions.py",
+        old="misses = [rows[:, ~half] - rows[:, half] @ fit",
+        new="misses = [0 * rows[:, ~half] - 0 * rows[:, half] @ fit",
+        tests=("tests/completion/test_anchors.py::test_polynomials_of_the_action_are_continued_exactly",),
     ),
     Mutant(
         "loss-of-the-wrong-policy",
