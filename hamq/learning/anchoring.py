@@ -21,7 +21,7 @@ from hamq.completion.actions import continuation, farthest_actions, misfit, poly
 from hamq.completion.anchors import Anchors, Cross, lack_of_fit, largest_volume, mixing_weights, noise_in_full
 from hamq.learning.backup import make_stock
 from hamq.learning.budget import MIN_SAMPLES, affordable_samples, with_samples
-from hamq.learning.draws import Cost, Drawn, draw_pairs
+from hamq.learning.draws import Cost, Drawn, Progress, draw_pairs
 from hamq.learning.selection import Pairs, some_actions
 from hamq.learning.settings import Settings
 from hamq.problem.problem import Problem
@@ -57,6 +57,7 @@ def plan_anchors(
     is_ended: Bool[np.ndarray, "S 1"],
     *,
     key: Key,
+    progress: Progress | None = None,
 ) -> Plan:
     anchors = settings.completion
     assert isinstance(anchors, Anchors)
@@ -73,8 +74,14 @@ def plan_anchors(
     block = Pairs(states, np.broadcast_to(tried, (len(states), len(tried))))
     share = _affordable_share(problem, settings, num_states * len(ends), 2 * block.num)
     pilot, rows = (_few(settings, round(share * num)) for num in (PILOT_SAMPLES, ROW_SAMPLES))
+    tell = progress or (lambda *_: None)
+    tell("choosing columns and rows", 0, 3)
     at_ends = _draw(problem, settings, pilot, some_actions(problem, ends), first_key)
-    replicates = [_draw(problem, settings, rows, block, row_key) for row_key in (first_key, second_key)]
+    replicates = []
+    for row_key in (first_key, second_key):
+        tell("choosing columns and rows", 1 + len(replicates), 3)
+        replicates.append(_draw(problem, settings, rows, block, row_key))
+    tell("choosing columns and rows", 3, 3)
     cost = at_ends.cost.plus(replicates[0].cost).plus(replicates[1].cost)
 
     value = _rough_value(problem, rewards, is_ended[:, 0], ends, tried, at_ends, replicates[0])

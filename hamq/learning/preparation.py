@@ -132,7 +132,7 @@ def prepare_run(
     completion, blocks, trial, note = settings.completion, None, None, ""
     if isinstance(completion, Anchors):
         completion, blocks, trial, cost, note = _anchored(
-            problem, settings, completion, rewards, is_ended, keys["pilot"], cost
+            problem, settings, completion, rewards, is_ended, keys["pilot"], cost, progress
         )
     elif settings.selection == "all":
         blocks = (selection.all_pairs(problem),)
@@ -144,11 +144,11 @@ def prepare_run(
     return Run(problem, settings, sampler, completion, blocks, stocks, rewards, is_ended, exact, first, cost, note, keys)
 
 
-def _anchored(problem, settings, anchors, rewards, is_ended, key, cost):
+def _anchored(problem, settings, anchors, rewards, is_ended, key, cost, progress):
     """(completion, Ω, a trial of the sampler, cost so far, note) of a run with anchors."""
     if problem.num_actions <= 2 and anchors.num_columns is None:
         return None, (selection.all_pairs(problem),), None, cost, f"{problem.num_actions} actions leave nothing to complete"
-    plan = plan_anchors(problem, settings, rewards, is_ended, key=key)
+    plan = plan_anchors(problem, settings, rewards, is_ended, key=key, progress=progress)
     cost, cross = cost.plus(plan.cost), plan.cross
     if cross is None:
         return None, (selection.all_pairs(problem),), plan.trial, cost, plan.reason
