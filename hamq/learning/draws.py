@@ -43,8 +43,8 @@ class PairDraws(NamedTuple):
     `[S, A, d, n]` (linear law); `log_weights` is None where all draws count the same.
     """
 
-    locations: Shaped[Array, "S A *d n"]
-    log_weights: Float[Array, "S A n"] | None
+    locations: Shaped[Array | np.ndarray, "S A *d n"]
+    log_weights: Float[Array | np.ndarray, "S A n"] | None
 
 
 class Cost(NamedTuple):
@@ -113,17 +113,13 @@ def draw_pairs(
     pieces = -(-width // MAX_ACTIONS)
     padded = np.pad(actions, ((0, 0), (0, -width % pieces)), mode="edge").reshape(num * pieces, -1)
     draws, info = _draw_calls(problem, sampler, np.repeat(states, pieces), padded, key, coupled, progress)
-
-    def rows(leaf):
-        return jnp.asarray(leaf.reshape(num, -1, *leaf.shape[2:])[:, :width])
-
-    draws, info = jax.tree.map(rows, (draws, info))
+    draws, info = jax.tree.map(lambda leaf: leaf.reshape(num, -1, *leaf.shape[2:])[:, :width], (draws, info))
     _stop_at_failure(problem, states, actions, info)
     cost = Cost(num * width * draws.locations.shape[-1], _total(info.density_evaluations), _total(info.gradient_evaluations))
     return Drawn(draws, info, cost, sampler)
 
 
-def _total(counts: Array) -> int:
+def _total(counts: Array | np.ndarray) -> int:
     return int(np.asarray(counts).sum(dtype=np.int64))
 
 

@@ -366,3 +366,15 @@ def test_more_refusals(as_user, problem):
     }.items():
         with pytest.raises(ValueError, match=message):
             solve(**({"problem": problem, "sampler": Exhaustive(), "completion": None} | options))
+
+
+def test_a_changing_number_of_pairs_compiles_nothing(problem, caplog):
+    """The paper's coins, fresh draws: after a first run other numbers of pairs find everything compiled."""
+    options = {"sampler": IID(4), "completion": None, "selection": "bernoulli", "fraction": 0.5, "draws": "fresh"}
+    solve(problem, **options, iterations=6, key=0)
+    with jax.log_compiles(), caplog.at_level("WARNING"):
+        solve(problem, **options, iterations=8, key=1)
+    lines = [record.getMessage() for record in caplog.records]
+    # Tables of the user's functions are in float64, and made once per run.
+    compiled = [line for line in lines if line.startswith("Compiling") and "float64" not in line]
+    assert compiled == [], "\n".join(line[:150] for line in compiled)
