@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hamq.exact.value_iteration import solve_exact as solve_exact
     from hamq.learning.backup import expected_values as expected_values
     from hamq.learning.draws import draw_each as draw_each
+    from hamq.learning.literal import literal_provenance as literal_provenance
     from hamq.learning.literal import paper_literal as paper_literal
     from hamq.learning.q_iteration import solve as solve
     from hamq.problem import zoo as problems
@@ -50,6 +51,7 @@ _HOME = {
     "effective_rank": "hamq.completion.rank",
     "evaluate_policy": "hamq.exact.bellman",
     "expected_values": "hamq.learning.backup",
+    "literal_provenance": "hamq.learning.literal",
     "paper_literal": "hamq.learning.literal",
     "plot": "hamq.report.policy_map",
     "read_run": "hamq.runs.reading",
