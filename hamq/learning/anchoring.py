@@ -7,7 +7,8 @@
     fewer draws for each at the same budget, so that noise·(draws of the pilot)/(draws left) grows.
 3.  Of large action sets a few actions are tried. If polynomials of the actions express them (held-out actions say so), only
     these are drawn in the anchor states, and the others are continued from them.
-4.  The fewest columns whose sum of both is within 10 % of the least win; if that is every column, nothing is completed.
+4.  The fewest columns whose sum of both is within 10 % of the least win, if it is less than half of the squared error of
+    backing up every entry: what held-out rows say is rough. Else nothing is completed.
 """
 
 import math
@@ -35,6 +36,7 @@ PILOT_ITERATIONS = 60
 FEWEST = 5
 MAX_TRIED = 32
 MAX_COLUMNS = 6
+WORTH = 0.5
 MAX_DEGREE = 8
 MIN_STATES, MAX_STATES = 10, 40
 GOOD_ENOUGH = 1e-3
@@ -187,9 +189,9 @@ def _choose(problem, settings, anchors, num_rows, first, second, trial: Drawn, c
         bias, noise = lack_of_fit(first, second, columns)
         missed = bias if bias > GOOD_ENOUGH * signal else 0
         errors[k] = missed + noise * _dilution(problem, settings, trial, cost, k, num_rows)
-    best = min([full, *errors.values()])
+    best = min(errors.values(), default=math.inf)
     for k, error in errors.items():
-        if error <= 1.1 * best:
+        if error <= 1.1 * best and best <= WORTH * full:
             return largest_volume(mean, k), f"{k} columns and {num_rows} entries of anchor states are backed up"
     if not errors:
         return None, "too few anchor states to tell columns apart, so every entry is backed up"
