@@ -6,7 +6,7 @@ completion of the table before on the same entries, `warm, new Ω` on other ones
 
 The public codes solve the penalised problem with λ a share of λ_max. All run in one process with one BLAS thread, each at
 the loosest setting whose objective is within 1e-4 of the best. They are no dependency of hamq: a line says what is missing.
-Tried and left out: matrix-completion (calls CVXPY with SCS: 26 to 49 s at 625 × 10) and hyperimpute (wants torch, optuna).
+Tried and left out: matrix-completion (calls CVXPY with SCS: 26 to 49 s at 625 × 10) and hyperimpute (wants optuna).
 
     pip install causaltensor fancyimpute
     python benchmarks/completion.py --out benchmarks/records/completion.json          # about two minutes; --quick: 625 × 10

@@ -91,7 +91,7 @@ def comparison_table(rows: dict[str, tuple[Comparison, dict[str, Any]]]) -> Tabl
     """One row per table of action values, and two for scale."""
     table = make_table(("run", *MEASURES, "gradients", "seconds"), ("run",))
     for name, (row, spent) in rows.items():
-        losses = f"{max(row.policy_loss, 0):.2g}"  # below 0 only by the accuracy of V*
+        losses = f"{row.policy_loss:.2g}"
         measured = (f"{row.frobenius:.2g}", f"{row.sup:.2g}", f"{row.advantage:.2g}", f"{row.agreement:.0%}", losses)
         gradients = "" if spent["gradients"] is None else f"{spent['gradients']:,}"
         table.add_row(name, *measured, gradients, "" if spent["seconds"] is None else f"{spent['seconds']:.1f}")
@@ -101,7 +101,7 @@ def comparison_table(rows: dict[str, tuple[Comparison, dict[str, Any]]]) -> Tabl
         ("best constant action", row.constant_action_loss),
         ("greedy on the random policy's Q", row.random_policy_loss),
     ):
-        table.add_row(name, *[""] * 4, f"{max(loss, 0):.2g}", "", "", style="dim")
+        table.add_row(name, *[""] * 4, f"{loss:.2g}", "", "", style="dim")
     return table
 
 

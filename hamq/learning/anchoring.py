@@ -78,11 +78,11 @@ def plan_anchors(
     pilot, rows = (_few(settings, round(share * num)) for num in (PILOT_SAMPLES, ROW_SAMPLES))
     tell = progress or (lambda *_: None)
     tell("choosing columns and rows", 0, 3)
-    at_ends = _draw(problem, settings, pilot, some_actions(problem, ends), first_key)
+    at_ends = draw_pairs(problem, pilot, *some_actions(problem, ends), key=first_key, coupled=settings.coupled)
     replicates = []
     for row_key in (first_key, second_key):
         tell("choosing columns and rows", 1 + len(replicates), 3)
-        replicates.append(_draw(problem, settings, rows, block, row_key))
+        replicates.append(draw_pairs(problem, rows, *block, key=row_key, coupled=settings.coupled))
     tell("choosing columns and rows", 3, 3)
     cost = at_ends.cost.plus(replicates[0].cost).plus(replicates[1].cost)
 
@@ -155,10 +155,6 @@ def _few(settings: Settings, num: int):
         return sampler
     num = max(num, FEWEST)
     return with_samples(sampler, num if settings.max_gradients else min(num, sampler.num_samples))  # type: ignore[attr-defined]
-
-
-def _draw(problem, settings, sampler, block: Pairs, key: Key) -> Drawn:
-    return draw_pairs(problem, sampler, block.states, block.actions, key=key, coupled=settings.coupled)
 
 
 def _rough_value(problem, rewards, is_ended, ends, tried, at_ends: Drawn, at_states: Drawn) -> np.ndarray:

@@ -14,9 +14,9 @@ HIGH = 6
 def paper_literal(problem: Problem) -> dict[str, Any]:
     """The keyword arguments with which `solve` follows the paper to the letter; see `literal_provenance` for the sources.
 
-    It does not converge: draws of different actions are independent, so that the maximum over actions is biased upward, and
-    the completion sets the 11 % of rows without an entry to 0. Where the paper's formula has the wrong sign (the walls,
-    walls.py) or no value, the sign is mended and the value is marked as assumed.
+    It does not converge: draws of different actions are independent, so that the maximum over actions is biased upward,
+    and the completion sets rows without an entry (11 % of them with 10 actions) to 0. Where the paper's formula has the
+    wrong sign (the walls, walls.py) or no value, the sign is mended and the value is marked as assumed.
     """
     given = {name: sourced.value for name, sourced in literal_provenance(problem).items()}
     sampler = HMC(

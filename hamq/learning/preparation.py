@@ -70,7 +70,7 @@ class Run:
             return tuple(zip(blocks, self.stocks, strict=True)), Cost(0, 0, 0)
         found, cost, draw_key = [], Cost(0, 0, 0), jr.fold_in(self.keys["draws"], t)
         for block in pairs:
-            drawn = _draw(self.problem, self.settings, self.sampler, block, draw_key, None)
+            drawn = draw_pairs(self.problem, self.sampler, *block, key=draw_key, coupled=self.settings.coupled)
             if t == 0:
                 warn_of(self.problem, drawn.info)
             found.append((block, make_stock(drawn.draws, is_rounded=True)))
@@ -127,6 +127,10 @@ def prepare_run(
     rewards, ended = reward_table(problem), terminal_table(problem)
     is_ended = np.zeros((problem.num_states, 1), bool) if ended is None else ended[:, None]
     first = first_table(problem, initial, rewards, is_ended, key=keys["initial"])
+    if settings.max_gradients is None and settings.schedule == "constant":
+        # Before the pilot, what is sure whatever it chooses: every state has its draws.
+        share = 1 if settings.draws == "reuse" else settings.fraction
+        _require_memory(problem, settings, settings.sampler, round(share * problem.num_states))
     sampler, cost = prepare(problem, settings.sampler, key=keys["prepare"])
     settings = dataclasses.replace(settings, sampler=sampler)
     completion, blocks, trial, note = settings.completion, None, None, ""
@@ -138,6 +142,7 @@ def prepare_run(
         blocks = (selection.all_pairs(problem),)
     reused = blocks or (selection.all_pairs(problem),)
     sampler, cost = _with_budget(problem, settings, blocks, trial, cost, keys["pilot"])
+    _require_memory(problem, settings, sampler, _num_pairs(problem, settings, blocks))
     stocks = None
     if settings.draws == "reuse":
         stocks, cost = _stock(problem, settings, sampler, reused, keys["draws"], cost, progress)
@@ -165,7 +170,7 @@ def _with_budget(problem, settings, blocks, trial: Drawn | None, cost: Cost, key
         return sampler, cost
     if trial is None:
         block = selection.some_states(problem, np.arange(min(TRIAL_STATES, problem.num_states)))
-        trial = _draw(problem, settings, with_samples(sampler, TRIAL_SAMPLES), block, key, None)
+        trial = draw_pairs(problem, with_samples(sampler, TRIAL_SAMPLES), *block, key=key, coupled=settings.coupled)
         cost = cost.plus(trial.cost)
     backups = num_pairs * (1 if settings.draws == "reuse" else settings.iterations)
     num = affordable_samples(problem, trial, backups, settings.max_gradients - cost.gradient_evaluations)
@@ -177,6 +182,11 @@ def _with_budget(problem, settings, blocks, trial: Drawn | None, cost: Cost, key
             f"{problem.name} ({cost.gradient_evaluations:,} went into pilots); raise it, or use Anchors with fewer columns."
         )
     return with_samples(sampler, num), cost
+
+
+def _require_memory(problem: Problem, settings: Settings, sampler: AbstractSampler, num_pairs: int) -> None:
+    if not isinstance(sampler, Exhaustive):
+        require_memory(problem, num_pairs * sampler.num_samples, settings.max_bytes)  # type: ignore[attr-defined]
 
 
 def _num_pairs(problem: Problem, settings: Settings, blocks: tuple[Pairs, ...] | None) -> int:
@@ -196,17 +206,10 @@ def lemma3_samples(discount: float, num_pairs: int, iterations: int, correlation
 
 
 def _stock(problem, settings, sampler, blocks, key, cost: Cost, progress: Progress | None) -> tuple[tuple[Stock, ...], Cost]:
-    if not isinstance(sampler, Exhaustive):
-        require_memory(problem, sampler.num_samples * sum(block.num for block in blocks), settings.max_bytes)
     stocks = []
     for block in blocks:
-        drawn = _draw(problem, settings, sampler, block, key, progress)
+        drawn = draw_pairs(problem, sampler, *block, key=key, coupled=settings.coupled, progress=progress)
         warn_of(problem, drawn.info)
         stocks.append(make_stock(drawn.draws))
         cost = cost.plus(drawn.cost)
     return tuple(stocks), cost
-
-
-def _draw(problem, settings, sampler, block: Pairs, key: Key, progress: Progress | None) -> Drawn:
-    coupled = settings.coupled
-    return draw_pairs(problem, sampler, block.states, block.actions, key=key, coupled=coupled, progress=progress)

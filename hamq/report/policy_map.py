@@ -3,12 +3,16 @@
 from collections.abc import Sequence
 from typing import Any
 
-import matplotlib.figure
 import numpy as np
 from jaxtyping import Float
 
 from hamq.exact.solution import Solution
 from hamq.problem.problem import is_same
+
+try:
+    import matplotlib.figure
+except ImportError as error:
+    raise ImportError("hamq.plot needs matplotlib: pip install 'hamq[plot]'.") from error
 
 COLOURS = "RdYlBu_r"
 
