@@ -10,14 +10,18 @@ from hamq.completion.anchors import Anchors
 from hamq.completion.nuclear_norm import NuclearNorm
 from hamq.completion.soft_impute import SoftImpute
 from hamq.exact.value_iteration import solve_exact
+from hamq.learning.anchoring import PILOT_ITERATIONS, _rough_value
+from hamq.learning.draws import draw_pairs
 from hamq.learning.literal import literal_provenance, paper_literal
 from hamq.learning.preparation import lemma3_samples
 from hamq.learning.q_iteration import solve
 from hamq.learning.record import NonFiniteError
+from hamq.learning.selection import all_pairs
 from hamq.problem import zoo
 from hamq.problem.grid import Grid
 from hamq.problem.kernel import GaussianKernel
 from hamq.problem.problem import Problem
+from hamq.problem.tables import reward_table, terminal_table
 from hamq.sampling.exhaustive import Exhaustive
 from hamq.sampling.hmc import HMC
 from hamq.sampling.iid import IID
@@ -383,3 +387,13 @@ def test_a_changing_number_of_pairs_compiles_nothing(problem, caplog):
     # Tables of the user's functions are in float64, and made once per run.
     compiled = [line for line in lines if line.startswith("Compiling") and "float64" not in line]
     assert compiled == [], "\n".join(line[:150] for line in compiled)
+
+
+def test_the_pilot_knows_where_problems_end():
+    """With exact expectations of all actions the pilot's V is value iteration, terminal states included."""
+    problem = pose(terminal=lambda state: state[0] > 0.5)
+    everything, exact = all_pairs(problem), solve_exact(problem)
+    drawn = draw_pairs(problem, Exhaustive(), *everything, key=jax.random.key(0))
+    actions = np.arange(problem.num_actions)
+    value = _rough_value(problem, reward_table(problem), terminal_table(problem), actions, actions, drawn, drawn)
+    np.testing.assert_allclose(value, exact.value, atol=2 * 0.9**PILOT_ITERATIONS * np.abs(exact.value).max())
