@@ -4,6 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hamq.certificates import theory as theory
     from hamq.certificates.comparison import Comparison as Comparison
     from hamq.certificates.comparison import compare as compare
     from hamq.completion.anchors import Anchors as Anchors
@@ -60,12 +61,13 @@ _HOME = {
 }
 
 __version__ = "0.1.0"
-__all__ = [*_HOME, "problems"]
+_MODULES = {"problems": "hamq.problem.zoo", "theory": "hamq.certificates.theory"}
+__all__ = [*_HOME, "problems", "theory"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "problems":
-        return importlib.import_module("hamq.problem.zoo")
+    if name in _MODULES:
+        return importlib.import_module(_MODULES[name])
     if name in _HOME:
         return getattr(importlib.import_module(_HOME[name]), name)
     raise AttributeError(f"module 'hamq' has no attribute {name!r}")

@@ -21,6 +21,11 @@ class HamqWarning(UserWarning):
     """Something that will probably not give what was asked for; the sentence says what to change."""
 
 
+def is_cpu() -> bool:
+    """Whether JAX computes on the CPU, where small tiles and short loops are best."""
+    return jax.default_backend() == "cpu"
+
+
 def as_key(key: jax.Array | int | np.integer) -> Key:
     """A JAX key from a key or an int seed."""
     if isinstance(key, (int, np.integer)) and not isinstance(key, bool):

@@ -65,20 +65,20 @@ def compare(solution: Any, exact: Solution, operator: BellmanOperator | None = N
     policy = q.argmax(axis=1)
     # Actions that the bounds of Q* cannot tell apart are equally good.
     chosen = exact.q[np.arange(len(q)), policy]
-    losses = _loss(operator, exact, policy)
+    losses = losses_of(operator, exact, policy)
     return Comparison(
-        frobenius=_distance(q, exact.q),
+        frobenius=relative_distance(q, exact.q),
         sup=float(np.abs(q - exact.q).max()),
-        advantage=_distance(_centred(q), _centred(exact.q)),
+        advantage=relative_distance(advantages(q), advantages(exact.q)),
         agreement=float(np.mean(chosen >= best - 2 * (exact.error or 0))),
         policy_loss=float(losses.mean()),
         worst_loss=float(losses.max()),
         constant_action_loss=_constant_action_loss(operator, exact),
-        random_policy_loss=float(_loss(operator, exact, _random_policy_greedy(operator)).mean()),
+        random_policy_loss=float(losses_of(operator, exact, _random_policy_greedy(operator)).mean()),
     )
 
 
-def _loss(operator: BellmanOperator, exact: Solution, policy: np.ndarray) -> np.ndarray:
+def losses_of(operator: BellmanOperator, exact: Solution, policy: np.ndarray) -> np.ndarray:
     """V* − V^π per state; what is below 0 is so by the accuracy of both, and cut."""
     accuracy = ACCURACY * max(float(np.ptp(exact.value)), 1e-9)
     return np.maximum(exact.value - operator.evaluate(policy, tolerance=accuracy).value, 0)
@@ -87,7 +87,7 @@ def _loss(operator: BellmanOperator, exact: Solution, policy: np.ndarray) -> np.
 def _constant_action_loss(operator: BellmanOperator, exact: Solution) -> float:
     num_states, num_actions = exact.q.shape
     tried = np.unique(np.linspace(0, num_actions - 1, min(num_actions, 25)).round().astype(int))
-    return min(float(_loss(operator, exact, np.full(num_states, action)).mean()) for action in tried)
+    return min(float(losses_of(operator, exact, np.full(num_states, action)).mean()) for action in tried)
 
 
 def _random_policy_greedy(operator: BellmanOperator) -> np.ndarray:
@@ -97,11 +97,11 @@ def _random_policy_greedy(operator: BellmanOperator) -> np.ndarray:
     return operator.backup(operator.evaluate(even).value).argmax(axis=1)
 
 
-def _centred(q: np.ndarray) -> np.ndarray:
+def advantages(q: np.ndarray) -> np.ndarray:
     return q - q.mean(axis=1, keepdims=True)
 
 
-def _distance(a: np.ndarray, b: np.ndarray) -> float:
+def relative_distance(a: np.ndarray, b: np.ndarray) -> float:
     """‖a − b‖_F/‖b‖_F."""
     error, size = float(np.linalg.norm(a - b)), float(np.linalg.norm(b))
     return error / size if size > 0 else 0.0 if error == 0 else float("inf")

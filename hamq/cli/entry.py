@@ -45,7 +45,7 @@ def _run(argv: Sequence[str]) -> int:
         request = parse(command, rest)
     except SystemExit as stop:  # tyro has printed the help
         return int(stop.code or 0)
-    if command in ("solve", "exact"):
+    if command in ("solve", "exact") or (command == "paper" and "list" not in request.words):
         say(f"{command} {request.words[0]}: starting")  # before JAX, which takes a second or more
     return importlib.import_module(f"hamq.cli.{command}").run(request)
 
@@ -53,7 +53,7 @@ def _run(argv: Sequence[str]) -> int:
 def _print_help() -> None:
     print("usage: hamq COMMAND [OPTIONS]\n\nStochastic control with transition densities known up to a constant.\n")
     for name, (needed, summary) in COMMANDS.items():
-        print(f"  hamq {name} {needed}".ljust(30) + summary)
+        print(f"  hamq {name} {needed}".ljust(32) + summary)
     print("\nhamq COMMAND --help shows its options. Compiled code is kept in ~/.cache/hamq, unless HAMQ_CACHE=off.")
 
 

@@ -206,6 +206,20 @@ class PrintOptions:
 
 
 @dataclasses.dataclass(frozen=True)
+class StudyOptions:
+    """What is run, and where it goes."""
+
+    quick: bool = False
+    """Minutes instead of hours: fewer seeds and iterations, said on every picture."""
+    seeds: int | None = None
+    """Seeds of every group; None: 10, of networks 5 (quick: 2; the dear runs of the 6-D problem: 1)."""
+    out: str | None = None
+    """Folder of records and pictures; what it has is not run again. None: ./paper, or ./paper-quick."""
+    page: str | None = None
+    """A page whose parts between `<!-- made by `hamq paper`: ... -->` and `<!-- end -->` are renewed as well."""
+
+
+@dataclasses.dataclass(frozen=True)
 class OwnOptions:
     """Keyword arguments of the function that makes the problem."""
 
@@ -249,6 +263,18 @@ class AgentsOptions:
     """γ."""
     law: Literal["cell", "linear", "point"] = "cell"
     """How the next state meets the grid."""
+
+
+FIGURES = {
+    "fig1": "6-D cart double pendulum: convergence, policies, error against samples and gradients",
+    "fig2": "four tasks: convergence with HMC against IID, error against gradients",
+    "fig3": "four tasks: policy heat maps, and what their differences cost",
+    "fig4": "four tasks with tables, DQN and DDPG: error against samples",
+    "low_rank": "singular values of Q* and of its advantages",
+    "antithetic": "how the length of the trajectory makes HMC better or worse than IID",
+    "rates": "how the error falls with samples and pairs, against Theorem 3",
+}
+"""What `hamq paper` can draw."""
 
 
 @dataclasses.dataclass(frozen=True)

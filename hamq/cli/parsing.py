@@ -20,8 +20,16 @@ COMMANDS = {
     "exact": ("PROBLEM", "solve it exactly, between certified bounds"),
     "compare": ("RUN [RUN ...]", "runs against the exact answer and each other"),
     "show": ("RUN", "what a run folder holds"),
+    "paper": ("FIGURE [FIGURE ...]", "the paper's figures and claims, as printed, corrected and improved"),
 }
 """By name: what must be given, and what it does."""
+
+REMEDIES = {
+    "PROBLEM": "hamq list shows those there are",
+    "RUN": "give the --out folder of a run",
+    "FIGURE": "hamq paper list shows those there are, and all means all of them",
+}
+"""Where to look for a word that is missing."""
 
 PROBLEM_NOTE = """
 PROBLEM is a name of `hamq list`, or your own as file.py:function or module:function, a function that returns a
@@ -120,10 +128,15 @@ def _parts(annotation: Any) -> tuple[Any, ...]:
 def _require_words(command: str, words: Sequence[str]) -> None:
     needed = COMMANDS[command][0]
     if len(words) < bool(needed):
-        remedy = "hamq list shows those there are" if needed == "PROBLEM" else "give the --out folder of a run"
+        remedy = REMEDIES[needed.split()[0]]
         raise ValueError(f"hamq {command} needs a {needed.split()[0]}; {remedy}.")
     if len(words) > bool(needed) and "..." not in needed:
         raise ValueError(f"hamq {command} takes {needed or 'no words'} and options; {words[-1]!r} is too much.")
+    if command == "paper":
+        for word in words:
+            if word not in (*options.FIGURES, "list", "all"):
+                known = [*options.FIGURES, "all"]
+                raise ValueError(f"there is no figure {word!r} among {', '.join(known)}{suggestion(word, known)}")
     if needed == "PROBLEM" and words[0] not in options.ZOO and ":" not in words[0]:
         raise ValueError(
             f"there is no problem {words[0]!r} among {', '.join(options.ZOO)}, and your own are given as "
@@ -133,6 +146,8 @@ def _require_words(command: str, words: Sequence[str]) -> None:
 
 def _chosen(command: str, words: Sequence[str], values: dict[str, str | None]) -> dict[str, Any]:
     """The default options of every role that this command line has."""
+    if command == "paper":
+        return {"study": options.StudyOptions()}
     if command not in ("solve", "exact"):
         return {"output": options.PrintOptions()}
     chosen: dict[str, Any] = {"exact": options.ExactOptions(), "output": options.ExactRunOptions()}

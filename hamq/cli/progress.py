@@ -12,6 +12,8 @@ from hamq.cli.messages import say
 from hamq.learning.q_iteration import Iterate
 
 SECONDS_BETWEEN_LINES = 1.0
+SECONDS_IN_A_PLAN = 10.0
+"""Between two lines about one run of many."""
 
 
 class Progress:
@@ -29,7 +31,7 @@ class Progress:
             )
             self._bar = Bar(*columns, console=self._console, transient=True)
             self._task = self._bar.add_task("preparing", total=None, note="")
-        self._phase = ""
+        self._phase = self._head = ""
         self._line_at = -math.inf
 
     def __enter__(self) -> "Progress":
@@ -45,6 +47,15 @@ class Progress:
         """`solve(progress=…)`."""
         self._show(phase, done, total, "")
 
+    def plan(self, title: str, done: int, total: int, seconds: float) -> None:
+        """Before each run of a plan: what it is, how many are done, and how long the rest will take at this rate."""
+        left = f", {seconds / done * (total - done) / 60:.0f} min left" if done else ""
+        self._head, self._line_at = f"run {done + 1}/{total}: {title}{left}", time.monotonic()
+        if self._bar is None:
+            say(self._head)
+        else:
+            self._bar.update(self._task, description=self._head, completed=done, total=total, note="")
+
     def iteration(self, iterate: Iterate) -> None:
         """From `solve(callback=…)`."""
         row = iterate.row
@@ -57,14 +68,17 @@ class Progress:
         if is_new:
             self._phase, self._began, self._first = phase, now, done - 1
         self._done = done
-        if self._bar is None and not is_new and done < total and now - self._line_at < SECONDS_BETWEEN_LINES:
+        is_worth_a_line = not self._head and (is_new or done >= total)
+        pause = SECONDS_IN_A_PLAN if self._head else SECONDS_BETWEEN_LINES
+        if self._bar is None and not is_worth_a_line and now - self._line_at < pause:
             return
         self._line_at = now
         note += self._pace(now, done, total)
         if self._bar is None:
             say(f"{phase} {done}/{total}{note}")
         else:
-            self._bar.update(self._task, description=phase, completed=done, total=total, note=note.removeprefix(", "))
+            title = f"{self._head}: {phase}" if self._head else phase
+            self._bar.update(self._task, description=title, completed=done, total=total, note=note.removeprefix(", "))
 
     def _pace(self, now: float, done: int, total: int) -> str:
         """`, 35.2/s, 4 s left`, once there is something to measure."""

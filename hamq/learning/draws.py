@@ -6,6 +6,7 @@ that the noise of their backups cancels in the differences that decide the polic
 """
 
 import concurrent.futures
+import math
 import os
 import warnings
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from hamq.problem.lapack import calls_lapack
 from hamq.problem.problem import Problem, action_values, pair_name
 from hamq.problem.tables import check_covariances
 from hamq.sampling.draws import AbstractSampler, Info, Target
-from hamq.types import HamqWarning, Key, as_key
+from hamq.types import HamqWarning, Key, as_key, is_cpu
 
 TILE = 16
 """States that are drawn side by side; small enough for the cache, and never a function of the batch."""
@@ -30,6 +31,8 @@ MAX_ACTIONS = 16
 """Actions of a state that are drawn side by side; rows of fewer get larger tiles."""
 TILES_PER_CALL = 2
 """Tiles in one compiled call; calls run side by side, one per core."""
+ACCELERATOR_ROWS = 2**15
+"""States that an accelerator draws for side by side: there a small call costs as much as a large one."""
 
 
 Progress = Callable[[str, int, int], None]
@@ -134,9 +137,9 @@ def _draw_calls(
 ) -> tuple[PairDraws, Info]:
     """One call compiles, then the others run in threads: XLA gives the small arrays of a tile one core only."""
     num = len(indices)
-    tile = TILE * max(1, MAX_ACTIONS // (2 * actions.shape[1]))
-    missing = -num % (tile * TILES_PER_CALL)
-    indices = np.pad(indices, (0, missing), mode="edge").reshape(-1, TILES_PER_CALL, tile)
+    tiles, tile = _layout(*actions.shape)
+    missing = -num % (tiles * tile)
+    indices = np.pad(indices, (0, missing), mode="edge").reshape(-1, tiles, tile)
     actions = np.pad(actions, ((0, missing), (0, 0)), mode="edge").reshape(*indices.shape, -1)
 
     def call(block):
@@ -148,7 +151,7 @@ def _draw_calls(
     blocks = list(zip(indices, actions, strict=True))
     first = call(blocks[0])
     # LAPACK calls of two threads can wait for each other in XLA's pool for ever; only user functions make any.
-    num_threads = 1 if calls_lapack(problem) else os.cpu_count()
+    num_threads = 1 if calls_lapack(problem) or not is_cpu() else os.cpu_count()
     others = []
     with concurrent.futures.ThreadPoolExecutor(num_threads) as threads:
         for part in threads.map(call, blocks[1:]):
@@ -157,6 +160,13 @@ def _draw_calls(
                 progress("drawing", len(others) + 1, len(blocks))
     # In NumPy: a changing number of pairs compiles nothing.
     return jax.tree.map(lambda *leaves: np.concatenate(leaves)[:num], first, *others)
+
+
+def _layout(num: int, width: int) -> tuple[int, int]:
+    """(tiles in a call, rows in a tile) for so many rows of so many actions."""
+    if is_cpu():
+        return TILES_PER_CALL, TILE * max(1, MAX_ACTIONS // (2 * width))
+    return 1, min(2 ** math.ceil(math.log2(num)), max(1, ACCELERATOR_ROWS // width))
 
 
 @eqx.filter_jit

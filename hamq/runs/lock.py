@@ -21,11 +21,11 @@ LOCK = "hamq.lock"
 class Lock:
     """Held from its creation until `release`, or until the process ends."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, name: str = LOCK):
         if fcntl is None:
             raise RunError(f"{folder} cannot be locked: this system has no flock; write runs on Linux or macOS.")
         try:
-            descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+            descriptor = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o666)
         except OSError as error:
             raise RunError(f"{folder} cannot be written: {error.strerror}; choose another folder.") from error
         try:

@@ -22,9 +22,10 @@ from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Float
 
 from hamq.problem.kernel import times
+from hamq.types import is_cpu
 
-UNROLLED = 10
-"""Steps written out in a row: more make the compiled loop no faster and the compilation slower."""
+UNROLLED, UNROLLED_ON_ACCELERATOR = 10, 128
+"""Steps written out in a row. More make the loop no faster on a CPU; an accelerator starts a kernel for each turn of it."""
 
 
 def leapfrog(
@@ -54,9 +55,8 @@ def leapfrog(
         given = [a if axis == -1 else a[..., 0] for a, axis in zip(given, axes, strict=True)]
         steps = jax.vmap(step, in_axes=(-1, -1, *axes), out_axes=-1)
         carry = tuple(jnp.broadcast_to(a, (*a.shape[:-1], size)) for a in (y, w, g))
-        return jax.lax.fori_loop(
-            0, num_steps, lambda _, carry: steps(*carry[:2], *given), carry, unroll=min(num_steps, UNROLLED)
-        )
+        unroll = min(num_steps, UNROLLED if is_cpu() else UNROLLED_ON_ACCELERATOR)
+        return jax.lax.fori_loop(0, num_steps, lambda _, carry: steps(*carry[:2], *given), carry, unroll=unroll)
 
     w = displacement - 0.5 * apply(kick, start_gradient)
     alone = [jnp.asarray(a)[..., None] for a in (position, w, start_gradient, *leaves, kick)]

@@ -1,0 +1,91 @@
+"""Pictures, captions, tables and claims of a folder of records, on one page; nothing is measured here."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hamq.paper import tables
+from hamq.paper.drawing import Picture
+from hamq.paper.evidence import Evidence
+from hamq.paper.plan import FIGURES, STUDIES
+from hamq.paper.records import RecordError, read_all, read_json
+
+PAGE = "results.md"
+DOTS = 150
+"""Per inch of a PNG."""
+
+
+def read_evidence(records: Path) -> Evidence:
+    paths = {name: records / f"{name}.json" for name in STUDIES}
+    return Evidence(read_all(records), {name: read_json(path) for name, path in paths.items() if path.exists()})
+
+
+def draw(evidence: Evidence, names: Sequence[str], folder: Path, note: str) -> dict[str, list[Picture]]:
+    """Saves the pictures of these figures and studies as PNG and SVG."""
+    drawn: dict[str, list[Picture]] = {}
+    for name in names:
+        if name in FIGURES:
+            drawn[name] = FIGURES[name].pictures(evidence.records, note)
+        elif name in evidence.studies:
+            study: Any = STUDIES[name]
+            picture = Picture(name, study.draw(evidence.studies[name]), study.caption(evidence.studies[name]))
+            if note:
+                picture.figure.text(0.995, 0.002, note, ha="right", va="bottom", fontsize=6, style="italic")
+            drawn[name] = [picture]
+        for picture in drawn.get(name, ()):
+            picture.figure.savefig(folder / f"{picture.name}.png", dpi=DOTS)
+            picture.figure.set_layout_engine("none")  # it is laid out by now, and that takes as long as drawing
+            picture.figure.savefig(folder / f"{picture.name}.svg", metadata={"Date": None})
+    return drawn
+
+
+def sections(evidence: Evidence, drawn: dict[str, list[Picture]], note: str, pictures: str = "") -> dict[str, str]:
+    """The generated parts by name; `pictures` is the folder of the pictures as seen from the page."""
+    found = {"claims": tables.claims(evidence), "savings": tables.savings(evidence), "provenance": tables.sources()}
+    for name, parts in drawn.items():
+        shown = [f"![{part.name}]({pictures}{part.name}.png)\n\n{part.caption}" for part in parts]
+        if name in FIGURES:
+            shown.append(tables.errors(evidence, FIGURES[name].GROUPS))
+        found[name] = "\n\n".join(shown)
+    if note:
+        found = {name: f"*{note}*\n\n{text}" for name, text in found.items()}
+    return found
+
+
+TITLES = {
+    "claims": "Claims of the paper",
+    "savings": "Gradients that ours saves",
+    "provenance": "Where the numbers come from",
+}
+
+
+def write_page(folder: Path, parts: dict[str, str]) -> Path:
+    titles = TITLES | {name: module.TITLE for name, module in FIGURES.items()}
+    text = "\n\n".join(
+        f"## {titles.get(name, name.replace('_', ' ').capitalize())}\n\n{part}" for name, part in parts.items()
+    )
+    path = folder / PAGE
+    path.write_text(f"# Hamiltonian Q-Learning, figure by figure\n\n{text}\n")
+    return path
+
+
+def begin(name: str) -> str:
+    return f"<!-- made by `hamq paper`: {name} -->"
+
+
+END = "<!-- end -->"
+
+
+def renew(page: Path, parts: dict[str, str]) -> list[str]:
+    """Puts the generated parts between their marks on a page written by hand; returns the names of those replaced."""
+    text, replaced = page.read_text(), []
+    for name, part in parts.items():
+        head, mark, rest = text.partition(begin(name))
+        if mark:
+            _, end, tail = rest.partition(END)
+            if not end:
+                raise RecordError(f"{page} has no {END} after {mark}; put it back.")
+            text = f"{head}{mark}\n\n{part}\n\n{end}{tail}"
+            replaced.append(name)
+    page.write_text(text)
+    return replaced

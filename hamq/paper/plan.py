@@ -1,0 +1,154 @@
+"""Which runs the figures need, and the loop that makes those that are missing.
+
+A run that has its record is not made again, so an interrupted study goes on where it stopped, and pictures of a finished
+one are drawn in seconds. Several processes may work on one folder: each run is locked by the one that makes it.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+from hamq.paper import antithetic, deep, figure1, figure2, figure3, figure4, low_rank, rates, tabular
+from hamq.paper.records import Group, RecordError, read_json, record_name, versions, write, write_json
+from hamq.paper.tasks import HIGH
+from hamq.runs.errors import RunError
+from hamq.runs.lock import Lock
+
+FIGURES: dict[str, ModuleType] = {"fig1": figure1, "fig2": figure2, "fig3": figure3, "fig4": figure4}
+STUDIES: dict[str, ModuleType] = {"low_rank": low_rank, "antithetic": antithetic, "rates": rates}
+"""Beside the paper's figures: one record and one picture each."""
+
+Told = Callable[[str, int, int], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Scale:
+    """How much is run. The 6-D problem has its own numbers: an iteration there takes as long as 80 of the others."""
+
+    seeds: int
+    deep_seeds: int
+    high_seeds: int
+    iterations: int
+    high_iterations: int
+    deep_steps: int
+    deep_paper_steps: int
+    is_quick: bool
+
+    @property
+    def note(self) -> str:
+        """Printed on every picture of a quick run."""
+        if not self.is_quick:
+            return ""
+        return (
+            f"quick run: {self.seeds} seeds, {self.iterations} iterations (6-D: {self.high_seeds}, {self.high_iterations}), "
+            f"networks {self.deep_seeds} seeds, {self.deep_steps:,} steps"
+        )
+
+    def of(self, group: Group) -> tuple[int, int]:
+        """(seeds, iterations or steps) of a group."""
+        if group.method.startswith(deep.ALGORITHMS):
+            return self.deep_seeds, self.deep_steps if group.variant == "ours" else self.deep_paper_steps
+        if group.task == HIGH.name:
+            # The library's own runs are cheap: all their iterations are made.
+            is_cheap = group.variant == "ours" or group.method == "exhaustive"
+            return self.high_seeds, FULL.iterations if is_cheap else self.high_iterations
+        return self.seeds, FULL.iterations if group.variant == "ours" else self.iterations
+
+
+FULL = Scale(10, 5, 10, 200, 200, 20_000, 200_000, False)
+QUICK = Scale(2, 2, 1, 30, 5, 5_000, 5_000, True)
+
+
+class Job(NamedTuple):
+    """Work that makes the records of these paths."""
+
+    title: str
+    paths: tuple[Path, ...]
+    make: Callable[[Told | None], None]
+
+    @property
+    def is_done(self) -> bool:
+        return all(path.exists() for path in self.paths)
+
+
+def plan(names: Sequence[str], folder: Path, scale: Scale) -> list[Job]:
+    """The jobs of these figures and studies, cheap groups first."""
+    groups = dict.fromkeys(group for name in names if name in FIGURES for group in FIGURES[name].GROUPS)
+    jobs = [job for group in sorted(groups, key=_dearness) for job in _jobs(group, folder, scale)]
+    return jobs + [_study(name, folder, scale) for name in names if name in STUDIES]
+
+
+def _dearness(group: Group) -> int:
+    is_dear = group.variant != "ours" and group.method != "exhaustive"
+    return is_dear + 2 * group.method.startswith(deep.ALGORITHMS) + 4 * (group.task == HIGH.name and is_dear)
+
+
+def _jobs(group: Group, folder: Path, scale: Scale) -> list[Job]:
+    seeds, length = scale.of(group)
+    paths = [folder / f"{record_name(*group, seed)}.json" for seed in range(seeds)]
+    title = f"{group.task}, {group.variant}, {group.method}"
+    if group.method.startswith(deep.ALGORITHMS):
+
+        def train(told: Told | None) -> None:
+            missing = [seed for seed, path in enumerate(paths) if not path.exists()]
+            for record in deep.run(*group, missing, length):
+                write(folder, record)
+
+        return [Job(title, tuple(paths), train)]
+
+    def one(seed: int) -> Callable[[Told | None], None]:
+        return lambda told: write(folder, tabular.run(*group, seed, length, told)) and None
+
+    return [Job(f"{title}, seed {seed}", (path,), one(seed)) for seed, path in enumerate(paths)]
+
+
+def _study(name: str, folder: Path, scale: Scale) -> Job:
+    path = folder / f"{name}.json"
+
+    def make(told: Told | None) -> None:
+        record = STUDIES[name].measure(scale.seeds, scale.is_quick)
+        write_json(path, record | {"versions": versions()})
+
+    return Job(name, (path,), make)
+
+
+def carry_out(
+    jobs: Sequence[Job], told: Callable[[Job, int, int], None] | None = None, inner: Told | None = None
+) -> list[Job]:
+    """Makes what is missing; returns the jobs that another process is working on."""
+    elsewhere = []
+    for number, job in enumerate(jobs):
+        if job.is_done:
+            continue
+        if told is not None:
+            told(job, number, len(jobs))
+        folder, name = job.paths[0].parent, f".{job.paths[0].stem}.lock"
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            lock = Lock(folder, name)
+        except RunError:
+            elsewhere.append(job)
+            continue
+        try:
+            if not job.is_done:  # another process may have finished it meanwhile
+                job.make(inner)
+            # Whoever locks a new file of this name finds the record first.
+            (folder / name).unlink(missing_ok=True)
+        finally:
+            lock.release()
+    return elsewhere
+
+
+def require_scale(folder: Path, scale: Scale) -> None:
+    """Refuses a folder with records of another scale; seeds may be added."""
+    path = folder / "scale.json"
+    wanted = dataclasses.asdict(scale)
+    if path.exists():
+        found = read_json(path)
+        differing = [name for name in wanted if "seeds" not in name and found.get(name) != wanted[name]]
+        if differing:
+            changes = ", ".join(f"{name} {found.get(name)} there, {wanted[name]} asked for" for name in differing)
+            raise RecordError(f"{folder} holds records of another scale ({changes}); choose another --out.")
+    write_json(path, wanted)
