@@ -215,6 +215,8 @@ class StudyOptions:
     """Seeds of every group; None: 10, of networks 5 (quick: 2; the dear runs of the 6-D problem: 1)."""
     out: str | None = None
     """Folder of records and pictures; what it has is not run again. None: ./paper, or ./paper-quick."""
+    processes: int | None = None
+    """That work side by side; None: one per core, at most 4, and one on an accelerator."""
     page: str | None = None
     """A page whose parts between `<!-- made by `hamq paper`: ... -->` and `<!-- end -->` are renewed as well."""
 

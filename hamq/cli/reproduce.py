@@ -11,9 +11,10 @@ from hamq.cli.messages import say
 from hamq.cli.options import FIGURES
 from hamq.cli.parsing import Request
 from hamq.cli.progress import Progress
+from hamq.cli.side_by_side import helpers, settled
 from hamq.cli.tables import make_console, make_table
 from hamq.paper import page, plan, tables
-from hamq.paper.plan import Job
+from hamq.paper.plan import Job, Scale
 
 
 def run(request: Request) -> int:
@@ -21,16 +22,18 @@ def run(request: Request) -> int:
     options = request.options["study"]
     names = list(FIGURES) if "all" in request.words else list(dict.fromkeys(request.words))
     scale = plan.QUICK if options.quick else plan.FULL
+    for name in ("seeds", "processes"):
+        if (given := getattr(options, name)) is not None and given < 1:
+            raise ValueError(f"--{name} must be at least 1, got {given}.")
     if options.seeds is not None:
-        if options.seeds < 1:
-            raise ValueError(f"--seeds must be at least 1, got {options.seeds}.")
         scale = dataclasses.replace(scale, seeds=options.seeds, deep_seeds=options.seeds, high_seeds=options.seeds)
     folder = Path(options.out or ("paper-quick" if options.quick else "paper"))
     records = folder / "records"
     plan.require_scale(records, scale)
-    elsewhere = _carry_out(plan.plan(names, records, scale))
+    _carry_out(names, records, scale, options.processes)
+    elsewhere = [job for job in plan.plan(names, records, scale) if not job.is_done]
     if elsewhere:
-        say(f"{len(elsewhere)} runs are being made by another process; run the command again for the rest.")
+        say(f"{len(elsewhere)} runs are being made by another command; run this one again when it is done.")
     evidence = page.read_evidence(records)
     drawn = page.draw(evidence, names, folder, scale.note)
     parts = page.sections(evidence, drawn, scale.note)
@@ -44,20 +47,25 @@ def run(request: Request) -> int:
     return 0
 
 
-def _carry_out(jobs: Sequence[Job]) -> list[Job]:
-    missing = [job for job in jobs if not job.is_done]
-    if not missing:
+def _carry_out(names: Sequence[str], records: Path, scale: Scale, processes: int | None) -> None:
+    """Makes what is missing, with other processes beside this one."""
+    jobs = plan.plan(names, records, scale)
+    num_missing = sum(not job.is_done for job in jobs)
+    if not num_missing:
         say(f"all {len(jobs)} runs have their records.")
-        return []
-    say(f"{len(missing)} of {len(jobs)} runs are to be made.")
+        return
+    num = min(settled(processes), num_missing)
+    say(f"{num_missing} of {len(jobs)} runs are to be made" + (f", by {num} processes." if num > 1 else "."))
     began = time.monotonic()
-    with Progress() as progress:
 
-        def told(job, number, total):
-            progress.plan(job.title, number, total, time.monotonic() - began)
+    with Progress() as progress, helpers(num - 1, names, records, scale):
+
+        def told(job: Job) -> None:
+            left = sum(not job.is_done for job in jobs)
+            progress.plan(job.title, num_missing - left, num_missing, time.monotonic() - began)
 
         try:
-            return plan.carry_out(missing, told, progress.draws)
+            plan.carry_out(jobs, told, progress.draws)
         except KeyboardInterrupt:
             raise KeyboardInterrupt("finished runs have their records; the same command goes on with the rest.") from None
 

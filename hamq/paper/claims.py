@@ -20,6 +20,8 @@ LEARNED = 0.1
 """Relative error up to which a table counts as learned."""
 NEAR_OPTIMAL = 0.1
 """Part of the best constant action's loss up to which a policy counts as near optimal."""
+MUCH_LOWER = 0.9
+"""Ratio of errors up to which one is much lower."""
 FEWER = 2.0
 """Factor from which fewer samples are significantly fewer."""
 
@@ -89,7 +91,7 @@ def _against_iid(field: str, is_lower_better: bool):
                 found.append(Finding(task, "not run", None))
             elif is_lower_better:
                 ratio = evidence.ratio(task, variant, ("hmc", "iid"), field)
-                found.append(Finding(task, f"× {ratio}", (ratio.high or ratio.value) < 1))
+                found.append(Finding(task, f"× {ratio}", (ratio.high or ratio.value) <= MUCH_LOWER))
             else:
                 gain = evidence.difference(task, variant, ("hmc", "iid"), field)
                 low = gain.value if gain.low is None else gain.low
@@ -174,7 +176,7 @@ def _part_of_the_table(evidence: Evidence, variant: str) -> list[Finding]:
             found.append(Finding(task, "not run", None))
             continue
         runs = evidence.runs(task, variant, "hmc")
-        is_full = sum("every entry is backed up" in run.settings["result"] for run in runs) > len(runs) / 2
+        is_full = sum("every entry is backed up" in run.settings.get("result", "") for run in runs) > len(runs) / 2
         error = evidence.estimate(task, variant, "hmc", "frobenius")
         found.append(Finding(task, f"{error}{', all pairs' if is_full else ''}", error.value <= LEARNED and not is_full))
     return found
@@ -289,7 +291,7 @@ CLAIMS = (
         "the Frobenius norm of the difference [...] can achieve a much lower value when HMC samples are used instead of IID",
         "Results, low-dimensional",
         "fig2",
-        "final error with HMC over that with IID, paired by seed: below 1 with its whole interval",
+        f"final error with HMC over that with IID, paired by seed: at most {MUCH_LOWER:g} with its whole interval",
         _against_iid("frobenius", True),
     ),
     Claim(

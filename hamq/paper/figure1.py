@@ -89,7 +89,7 @@ def _policies(records: Records, name: str, note: str) -> Picture:
     for panel in panels[-1]:
         panel.set_xlabel(maps.axis_words(everything)[0])
     maps.colour_bar(figure, [bars.get("actions")], panels[:, :2], "action")
-    maps.colour_bar(figure, [bars.get("given_up")], panels[:, 2:], "value given up (cross: differs from exhaustive)")
+    maps.colour_bar(figure, [bars.get("given_up")], panels[:, 2:], "value given up")
     hold = next((part.hold for part in everything if not isinstance(part, str)), "")
     text = d.caption(
         f"Greedy actions of one seed on the slice that the {name} of the paper names ({hold or 'not run'}), and what they "

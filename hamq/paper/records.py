@@ -95,7 +95,9 @@ def read(path: Path) -> Record:
     content = read_json(path)
     try:
         maps = {name: Map(**{**part, "axes": tuple(part["axes"])}) for name, part in content.pop("maps").items()}
-        return Record(**content, maps=maps)
+        columns = content.pop("curve").items()
+        curve = {name: [None if value is None else float(value) for value in column] for name, column in columns}
+        return Record(**content, maps=maps, curve=curve)
     except (AttributeError, KeyError, TypeError) as error:
         raise RecordError(
             f"{path} is not a record of this version ({error}); remove it, and it is measured again."

@@ -5,6 +5,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 
+from hamq.learning import draws
 from hamq.learning.backup import expected_values
 from hamq.learning.draws import TILE, TILES_PER_CALL, draw_each, smallest_integer
 from hamq.problem import cells, zoo
@@ -94,6 +95,19 @@ def test_nothing_is_traced_twice(name):
     assert first > 0
     drawn(name, [3, 1], key=2)
     assert len(TRACES[name]) == first, "the second draw traced the user's function again"
+
+
+def test_layout_of_an_accelerator_gives_the_same_draws(monkeypatch):
+    """One large call instead of many small ones, with the trajectory written out: the chains are the same to rounding."""
+    problem, sampler = zoo.pendulum(points=9), HMC(20, num_leapfrog=12, step_size=0.2)
+    here = draw_each(problem, sampler, key=0)
+    for module in ("hamq.learning.draws", "hamq.sampling.leapfrog"):
+        monkeypatch.setattr(f"{module}.is_cpu", lambda: False)
+    assert draws._layout(81, 10) == (1, 128) and draws._layout(10**6, 1) == (1, draws.ACCELERATOR_ROWS)
+    there = draw_each(problem, sampler, key=0)
+    assert there.cost == here.cost
+    assert np.mean(there.draws.locations == here.draws.locations) > 0.999
+    np.testing.assert_allclose(there.info.acceptance, here.info.acceptance, atol=1e-3)
 
 
 def test_states_have_their_own_randomness():

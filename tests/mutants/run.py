@@ -24,7 +24,8 @@ from rich.console import Console
 from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from tests.mutants.table import MUTANTS, Mutant
+from tests.mutants.mutant import Mutant
+from tests.mutants.table import MUTANTS
 
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = ["hamq", "tests", "docs", "examples", "benchmarks", "pyproject.toml", "README.md"]

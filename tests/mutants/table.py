@@ -5,17 +5,8 @@ somebody could write: a wrong sign, a missing factor, a dropped accept step. `te
 ids, as few and as fast as see the bug.
 """
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Mutant:
-    name: str
-    file: str
-    old: str
-    new: str
-    tests: tuple[str, ...]
-
+from tests.mutants.mutant import Mutant
+from tests.mutants.table_study import STUDY_MUTANTS
 
 INVARIANCE = "tests/sampling/test_invariance.py::test_gaussian_is_invariant"
 JUMPS = "tests/sampling/test_invariance.py::test_two_modes_are_invariant_under_jumps"
@@ -861,4 +852,5 @@ MUTANTS = [
         new="root = jnp.linalg.cholesky((scaled + scaled.T) / 2 + jnp.eye(len(reach)))",
         tests=("tests/problem/test_lapack.py::test_samplers_make_no_call_of_their_own[user-logit]",),
     ),
+    *STUDY_MUTANTS,
 ]

@@ -5,8 +5,9 @@ import io
 import pytest
 from rich.console import Console
 
+from tests.mutants.mutant import Mutant
 from tests.mutants.run import ROOT, attempt, hunt, planted
-from tests.mutants.table import MUTANTS, Mutant
+from tests.mutants.table import MUTANTS
 
 
 def test_names_are_unique():

@@ -8,6 +8,7 @@ import numpy as np
 from hamq.paper.records import Group, Map, Record
 
 CONSTANT_LOSS = 0.75
+SCALE = {"constant_action_loss": CONSTANT_LOSS, "random_policy_loss": 0.01}
 BUDGETS = {"hmc-14M": 14e6, "hmc-7M": 7e6, "hmc-1M": 1e6, "hmc-400k": 4e5}
 AXES = {"pendulum": ("angle", "angular velocity"), "double_integrator": ("position", "velocity")}
 
@@ -54,7 +55,7 @@ def record(group: Group, seed: int, points=(5, 4), num=12) -> Record:
         seed=seed,
         settings={"law_of_reference": "point" if variant == "literal" else "cell"},
         curve=curve,
-        final={name: float(value) for name, value in ends.items()} | {"constant_action_loss": CONSTANT_LOSS},
+        final={name: float(value) for name, value in ends.items()} | SCALE,
         cost={name: int(value) for name, value in cost.items()},
         seconds=1.0,
         maps={name: policy_map(task, rng, points, noise=floor) for name in names} if seed == 0 and not is_deep else {},

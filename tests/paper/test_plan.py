@@ -50,11 +50,12 @@ def test_two_processes_share_a_folder(tmp_path):
     assert carry_out(jobs) == [] and made == ["b.json", "a.json"]
 
 
-def test_progress_is_told_of_the_whole_plan(tmp_path):
+def test_progress_is_told_of_what_is_made(tmp_path):
     heard = []
-    jobs = [job(tmp_path / name, []) for name in ("a.json", "b.json")]
-    carry_out(jobs, lambda job, number, total: heard.append((job.title, number, total)))
-    assert heard == [("a", 0, 2), ("b", 1, 2)]
+    (tmp_path / "a.json").write_text("{}")
+    jobs = [job(tmp_path / name, []) for name in ("a.json", "b.json", "c.json")]
+    carry_out(jobs, lambda job: heard.append(job.title), is_over=lambda: heard == ["b"])
+    assert heard == ["b"] and not (tmp_path / "c.json").exists() and not list(tmp_path.glob(".*.lock"))
 
 
 def test_the_full_scale_has_the_seeds_that_were_asked_for():

@@ -1,0 +1,81 @@
+"""`hamq paper`: what it lists, refuses, makes, and does not make again."""
+
+import dataclasses
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from hamq.cli import options
+from hamq.paper import plan
+from hamq.paper.plan import Scale
+
+TINY = Scale(2, 2, 1, 2, 1, 50, 50, True)
+
+
+def test_list(hamq):
+    listed = hamq("paper", "list")
+    assert listed.code == 0 and all(name in listed.out for name in options.FIGURES)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "hamq paper needs a FIGURE; hamq paper list shows"),
+        (("fig9",), r"there is no figure 'fig9' among fig1, .*; did you mean fig\d\?"),
+        (("fig2", "--seeds", "0"), "--seeds must be at least 1, got 0"),
+        (("fig2", "--seed", "3"), r"no option --seed; did you mean --seeds\?"),
+    ],
+)
+def test_refusals(hamq, words, said):
+    refused = hamq("paper", *words)
+    assert refused.code == 2 and re.search(said, refused.err)
+
+
+def test_studies_are_made_once(hamq, tmp_path, monkeypatch):
+    made = hamq("paper", "low_rank", "--quick", "--out", "study")
+    assert made.code == 0 and "1 of 1 runs are to be made" in made.err and "run 1/1: low_rank" in made.err
+    folder = tmp_path / "study"
+    assert {"low_rank.png", "low_rank.svg", "results.md", "records"} == {path.name for path in folder.iterdir()}
+    assert "does not hold" in made.out or "holds" in made.out
+    again = hamq("paper", "low_rank", "--quick", "--out", "study")
+    assert again.code == 0 and "all 1 runs have their records" in again.err
+    assert not list(folder.rglob("*.lock"))
+    other = hamq("paper", "low_rank", "--out", "study")
+    assert other.code == 2 and "another scale" in other.err and "--out" in other.err
+
+
+def test_pictures_from_the_records_of_the_repository(hamq, tmp_path):
+    """Records are enough: nothing is run again, and a page with marks gets its parts."""
+    records = Path(__file__).parents[2] / "docs" / "paper" / "records"
+    shutil.copytree(records, tmp_path / "copy" / "records")
+    (tmp_path / "page.md").write_text("<!-- made by `hamq paper`: fig3 -->\n<!-- end -->\n")
+    drawn = hamq("paper", "fig3", "--out", "copy", "--page", "page.md")
+    assert drawn.code == 0 and "runs have their records" in drawn.err
+    assert "![fig3-ours](copy/fig3-ours.png)" in (tmp_path / "page.md").read_text()
+    assert (tmp_path / "copy" / "fig3-ours.svg").exists()
+
+
+def test_damaged_records_are_named(hamq, tmp_path):
+    folder = tmp_path / "study" / "records"
+    (folder / "pendulum").mkdir(parents=True)
+    (folder / "pendulum" / "ours-hmc-0.json").write_text("{")
+    (folder / "low_rank.json").write_text('{"tasks": {}}')
+    refused = hamq("paper", "low_rank", "--quick", "--out", "study")
+    assert refused.code == 2 and "ours-hmc-0.json cannot be read" in refused.err and "measured again" in refused.err
+
+
+@pytest.mark.slow
+def test_every_kind_of_run_is_made(hamq, tmp_path, monkeypatch):
+    """A figure of each kind at the smallest scale: tables, networks, maps, and an interruption between."""
+    monkeypatch.setattr(plan, "QUICK", dataclasses.replace(TINY))
+    groups = [group for group in plan.FIGURES["fig4"].GROUPS if group.task == "pendulum"]
+    monkeypatch.setattr(plan.FIGURES["fig4"], "GROUPS", tuple(groups))
+    made = hamq("paper", "fig4", "--quick", "--out", "study")
+    assert made.code == 0, made.err
+    names = {path.name for path in (tmp_path / "study" / "records" / "pendulum").iterdir()}
+    assert names == {f"{g.variant}-{g.method}-{seed}.json" for g in groups for seed in range(2)}
+    assert {f"fig4-{variant}.png" for variant in ("literal", "corrected", "ours")} <= {
+        path.name for path in (tmp_path / "study").iterdir()
+    }
