@@ -1,7 +1,6 @@
 """`python -m hamq`: the command line."""
 
-import sys
+from hamq.cli import command
 
-from hamq.cli import main
-
-sys.exit(main())
+if __name__ == "__main__":
+    command()

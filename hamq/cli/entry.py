@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+import os
 import signal
 import sys
 import traceback
@@ -29,6 +30,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         say(str(error))
         return BAD_INPUT
+
+
+def command() -> None:
+    """What the shell runs: `main`, and an end at once after an interruption, when XLA's threads may still be at work."""
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if code == INTERRUPTED:
+        os._exit(code)
+    sys.exit(code)
 
 
 def _run(argv: Sequence[str]) -> int:

@@ -47,9 +47,9 @@ class Progress:
         """`solve(progress=…)`."""
         self._show(phase, done, total, "")
 
-    def plan(self, title: str, done: int, total: int, seconds: float) -> None:
-        """Before each run of a plan: what it is, how many are done, and how long the rest will take at this rate."""
-        left = f", {seconds / done * (total - done) / 60:.0f} min left" if done else ""
+    def plan(self, title: str, done: int, total: int, share: float, seconds: float) -> None:
+        """Before each run of a plan: what it is, how many are done, and the time left, from the share of the work left."""
+        left = f", {seconds * share / (1 - share) / 60:.0f} min left" if done else ""
         self._head, self._line_at = f"run {done + 1}/{total}: {title}{left}", time.monotonic()
         if self._bar is None:
             say(self._head)

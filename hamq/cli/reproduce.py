@@ -11,7 +11,7 @@ from hamq.cli.messages import say
 from hamq.cli.options import FIGURES
 from hamq.cli.parsing import Request
 from hamq.cli.progress import Progress
-from hamq.cli.side_by_side import helpers, settled
+from hamq.cli.side_by_side import settled, workers
 from hamq.cli.tables import make_console, make_table
 from hamq.paper import page, plan, tables
 from hamq.paper.plan import Job, Scale
@@ -29,7 +29,9 @@ def run(request: Request) -> int:
         scale = dataclasses.replace(scale, seeds=options.seeds, deep_seeds=options.seeds, high_seeds=options.seeds)
     folder = Path(options.out or ("paper-quick" if options.quick else "paper"))
     records = folder / "records"
+    _require_writable(records, options.page)
     plan.require_scale(records, scale)
+    page.read_evidence(records)  # what is damaged is said before anything is run
     _carry_out(names, records, scale, options.processes)
     elsewhere = [job for job in plan.plan(names, records, scale) if not job.is_done]
     if elsewhere:
@@ -47,10 +49,20 @@ def run(request: Request) -> int:
     return 0
 
 
+def _require_writable(records: Path, at: str | None) -> None:
+    try:
+        records.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"--out: {records} cannot be made ({error.strerror}); choose another folder.") from error
+    if at is not None and not Path(at).is_file():
+        raise ValueError(f"--page: there is no file {at}; it must be a page that has marks such as {page.begin('fig1')}.")
+
+
 def _carry_out(names: Sequence[str], records: Path, scale: Scale, processes: int | None) -> None:
     """Makes what is missing, with other processes beside this one."""
     jobs = plan.plan(names, records, scale)
-    num_missing = sum(not job.is_done for job in jobs)
+    missing = [job for job in jobs if not job.is_done]
+    num_missing, total = len(missing), sum(job.weight for job in missing)
     if not num_missing:
         say(f"all {len(jobs)} runs have their records.")
         return
@@ -58,16 +70,19 @@ def _carry_out(names: Sequence[str], records: Path, scale: Scale, processes: int
     say(f"{num_missing} of {len(jobs)} runs are to be made" + (f", by {num} processes." if num > 1 else "."))
     began = time.monotonic()
 
-    with Progress() as progress, helpers(num - 1, names, records, scale):
+    try:
+        with Progress() as progress:
 
-        def told(job: Job) -> None:
-            left = sum(not job.is_done for job in jobs)
-            progress.plan(job.title, num_missing - left, num_missing, time.monotonic() - began)
+            def told(job: Job) -> None:
+                left = [job for job in jobs if not job.is_done]
+                share = sum(job.weight for job in left) / total
+                progress.plan(job.title, num_missing - len(left), num_missing, share, time.monotonic() - began)
 
-        try:
-            plan.carry_out(jobs, told, progress.draws)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt("finished runs have their records; the same command goes on with the rest.") from None
+            with workers(num - 1, names, records, scale):
+                plan.carry_out(jobs, told, progress.draws)
+            plan.carry_out(jobs, told, progress.draws)  # what a worker could not make fails here, with its reason
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("finished runs have their records; the same command goes on with the rest.") from None
 
 
 def _print(verdicts: Sequence[tuple[str, str]], num_pictures: int, folder: Path, written: Path) -> None:

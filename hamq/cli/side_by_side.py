@@ -24,13 +24,13 @@ def settled(processes: int | None) -> int:
 
 
 @contextlib.contextmanager
-def helpers(num: int, names: Sequence[str], records: Path, scale: Scale) -> Iterator[None]:
+def workers(num: int, names: Sequence[str], records: Path, scale: Scale) -> Iterator[None]:
     """`num` processes that work on the plan while the body does; the body's end is theirs once it has nothing left."""
     platform = jax.default_backend()
     context = multiprocessing.get_context("spawn")
     given = (tuple(names), records, scale, platform, os.getpid())
     # Each begins at another place: the seeds of a group compile the same, so one process should make them all.
-    started = [context.Process(target=_help, args=(*given, i / (num + 1)), daemon=True) for i in range(1, num + 1)]
+    started = [context.Process(target=_work, args=(*given, i / (num + 1)), daemon=True) for i in range(1, num + 1)]
     for process in started:
         process.start()
     try:
@@ -42,7 +42,7 @@ def helpers(num: int, names: Sequence[str], records: Path, scale: Scale) -> Iter
             process.terminate()
 
 
-def _help(names: tuple[str, ...], records: Path, scale: Scale, platform: str, parent: int, start: float) -> None:
+def _work(names: tuple[str, ...], records: Path, scale: Scale, platform: str, parent: int, start: float) -> None:
     jax.config.update("jax_platforms", platform)
     use_compilation_cache()
     jobs = plan(names, records, scale)

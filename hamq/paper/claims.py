@@ -5,6 +5,7 @@ of the paper it holds if it holds as printed (`literal`), holds under a conditio
 out, and does not hold otherwise. What counts is written beside each claim (`rule`); nothing here is typed by hand.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -42,6 +43,8 @@ class Claim(NamedTuple):
     figure: str
     rule: str
     judge: Callable[[Evidence, str], list[Finding]]
+    condition: str = ""
+    """What it rests on besides, where measurements alone cannot decide."""
 
 
 class Verdict(NamedTuple):
@@ -71,8 +74,8 @@ def _tenth_of_constant(evidence: Evidence, task: str, variant: str) -> float:
     return NEAR_OPTIMAL * evidence.estimate(task, variant, "hmc", "constant_action_loss").value
 
 
-def _still_falls(evidence: Evidence, variant: str) -> list[Finding]:
-    """Whether the error at the end is below a tenth of what it was, on the 6-D problem."""
+def _converges(evidence: Evidence, variant: str) -> list[Finding]:
+    """Whether the 6-D table is learned at the end."""
     task = HIGH.name
     if not evidence.has(task, variant, "hmc"):
         return [Finding(task, "not run", None)]
@@ -131,7 +134,8 @@ def _fewer_samples(tasks: Sequence[str], learner: str = ""):
         for task in tasks:
             saved = samples_saved(evidence, task, variant, learner)
             if saved is None:
-                found.append(Finding(task, "not run, or not reached", None))
+                is_run = evidence.has(task, variant, f"{learner}hmc")
+                found.append(Finding(task, "not reached" if is_run else "not run", False if is_run else None))
             else:
                 level, factor = saved
                 is_learned = level <= 1.05 * LEARNED
@@ -149,12 +153,14 @@ def _with_dimension(evidence: Evidence, variant: str) -> list[Finding]:
         return [Finding(HIGH.name, "not run", None)]
     low = [factor for task, factor in factors.items() if task != HIGH.name]
     text = f"samples ÷ {number(factors[HIGH.name])} in 6-D, ÷ {number(min(low))} to {number(max(low))} in 2-D and 4-D"
-    gradients = [evidence.cost(task, variant, "hmc", "gradient_evaluations") for task in factors]
-    exhaustive = "corrected" if variant == "ours" else variant
-    densities = [evidence.reached_at(task, exhaustive, "exhaustive", saved[task][0]) or 0 for task in factors]  # type: ignore[index]
-    evaluations = [b / a for a, b in zip(gradients, densities, strict=True)]
-    text += f"; densities of the sum over gradients of HMC {', '.join(number(e) for e in evaluations)}"
-    is_learned = saved[HIGH.name][0] <= 1.05 * LEARNED  # type: ignore[index]
+    levels = {task: part[0] for task, part in saved.items() if part is not None}
+    exhaustive, evaluations = "corrected" if variant == "ours" else variant, []
+    for task, level in levels.items():
+        densities = evidence.reached_at(task, exhaustive, "exhaustive", level) or math.nan
+        gradients = evidence.reached_at(task, variant, "hmc", level, "gradient_evaluations") or math.nan
+        evaluations.append(f"{WORDS[task]} {number(densities / gradients)}")
+    text += f"; densities of the sum over gradients of HMC: {', '.join(evaluations)}"
+    is_learned = levels[HIGH.name] <= 1.05 * LEARNED
     return [Finding(HIGH.name, text, is_learned and factors[HIGH.name] > max(low))]
 
 
@@ -202,7 +208,7 @@ def _rate(evidence: Evidence, variant: str) -> list[Finding]:
         Finding(
             f"d = {row['dimension']}",
             f"{row['exponent']:.1f} [{row['low']:.1f}, {row['high']:.1f}] (theorem {row['theorem']:g})",
-            abs(row["exponent"] - row["theorem"]) <= 0.5,
+            row["low"] <= row["theorem"],
         )
         for row in evidence.studies["rates"]["summary"]
     ]
@@ -221,7 +227,7 @@ CLAIMS = (
         "instead of IID samples",
         "Introduction",
         "fig1, fig2",
-        "policy loss at most a tenth of the best constant action's",
+        "policy loss at most a tenth of the best constant action's (upper end of the interval)",
         _final("policy_loss", FIVE, _tenth_of_constant),
     ),
     Claim(
@@ -256,14 +262,17 @@ CLAIMS = (
         "the sampling complexity of our algorithm matches the mini-max sampling complexity",
         "Introduction, second contribution",
         "rates",
-        "measured exponent of the samples within 0.5 of d_s + d_a + 2; the theorem itself needs γ < 1/2",
+        "measured exponent of the samples on a smooth problem, at most d_s + d_a + 2",
         _rate,
+        "for a full table and Lipschitz Q*, by the corrected derivation (theory.md); the printed proof needs γ < 1/2, and "
+        "its lemmas add up to another exponent",
     ),
     Claim(
         "the proposed approach becomes more effective with increase in state space dimension",
         "Introduction, third contribution",
         "fig1, fig4",
-        f"samples saved on the way to an error of at most {LEARNED:g}: more on the 6-D problem than on all others",
+        f"samples saved on the way to an error of at most {LEARNED:g}: more on the 6-D problem than on all others (which "
+        "have 625 states each, in 2-D and in 4-D: what grows is the number of states)",
         _with_dimension,
     ),
     Claim(
@@ -271,7 +280,7 @@ CLAIMS = (
         "Results, high-dimensional",
         "fig1",
         f"final relative error at most {LEARNED:g}",
-        _still_falls,
+        _converges,
     ),
     Claim(
         "the policy heat map for Hamiltonian Q-Learning is close to the one from Q-Learning with exhaustive sampling",
@@ -328,7 +337,10 @@ CLAIMS = (
 def judge(claim: Claim, evidence: Evidence) -> Verdict:
     found = {variant: claim.judge(evidence, variant) for variant in VARIANTS}
     measured = {variant: _sentence(findings) for variant, findings in found.items()}
-    return Verdict(claim, measured, _verdict(found))
+    verdict = _verdict(found)
+    if verdict == "holds" and claim.condition:
+        verdict = f"holds under a condition: {claim.condition}"
+    return Verdict(claim, measured, verdict)
 
 
 def _sentence(findings: Sequence[Finding]) -> str:
@@ -357,4 +369,8 @@ def _verdict(found: dict[str, list[Finding]]) -> str:
             conditions.append(variant)
         elif kept:
             conditions.append(f"{variant} on {', '.join(kept)}")
-    return f"holds under a condition: {'; '.join(conditions)}" if conditions else "does not hold"
+    missing = sorted(
+        {WORDS[f.task] for findings in found.values() for f in findings if f.text == "not run" and f.task in WORDS}
+    )
+    rest = f" (not run: {', '.join(missing)})" if missing else ""
+    return (f"holds under a condition: {'; '.join(conditions)}" if conditions else "does not hold") + rest

@@ -125,7 +125,7 @@ def summary(runs: Sequence[Record], of: Callable[[Record], float]) -> Summary | 
 
 
 def final(name: str) -> Callable[[Record], float]:
-    return lambda run: float(run.final[name])
+    return lambda run: float(run.final[name] or 0.0)
 
 
 def spent(name: str) -> Callable[[Record], float]:
@@ -288,11 +288,12 @@ def rescale(panel: Axes, x: str, y: str = "log") -> None:
 
 
 def verdict(a: Sequence[Record], b: Sequence[Record], of: Callable[[Record], float], names: tuple[str, str]) -> str:
-    """Which of two is lower, by the interval of the ratio of their interquartile means."""
+    """Which of two is lower, by the interval of the ratio of their interquartile means; paired if the seeds are the same."""
+    seeds = [[run.seed for run in finite(runs)] for runs in (a, b)]
     values = [[of(run) for run in finite(runs)] for runs in (a, b)]
     if min(map(len, values)) < 2 or min(map(min, values)) <= 0:
         return "undecided"
-    ratio = np.exp(difference_interval(values[0], values[1], scale="log_ratio"))
+    ratio = np.exp(difference_interval(values[0], values[1], scale="log_ratio", paired=seeds[0] == seeds[1]))
     word = f"{names[0]} lower" if ratio[1] < 1 else f"{names[1]} lower" if ratio[0] > 1 else "no difference seen"
     return f"{word}, ratio in [{ratio[0]:.4g}, {ratio[1]:.4g}]"
 

@@ -29,19 +29,24 @@ class Evidence(NamedTuple):
     studies: dict[str, Any]
 
     def has(self, task: str, variant: str, method: str) -> bool:
-        return Group(task, variant, method) in self.records
+        return any(run.is_finite for run in self.records.get(Group(task, variant, method), ()))
 
     def runs(self, task: str, variant: str, method: str) -> list[Record]:
-        return self.records[Group(task, variant, method)]
+        """Those that did not diverge."""
+        return [run for run in self.records[Group(task, variant, method)] if run.is_finite]
 
     def final(self, task: str, variant: str, method: str, field: str) -> np.ndarray:
-        return np.asarray([record.final[field] for record in self.runs(task, variant, method)])
+        return np.asarray([record.final[field] for record in self.runs(task, variant, method)], float)
 
     def estimate(self, task: str, variant: str, method: str, field: str) -> Estimate:
         return estimate(self.final(task, variant, method, field))
 
     def cost(self, task: str, variant: str, method: str, field: str) -> float:
         return float(interquartile_mean([record.cost[field] for record in self.runs(task, variant, method)]))
+
+    def gradients(self, task: str, variant: str, method: str) -> float:
+        """At the end of the curve: of networks, what drawing anew for every target would have cost."""
+        return float(interquartile_mean([run.curve["gradient_evaluations"][-1] for run in self.runs(task, variant, method)]))
 
     def ratio(self, task: str, variant: str, methods: tuple[str, str], field: str) -> Estimate:
         """The first method's final number over the second's, paired by seed."""

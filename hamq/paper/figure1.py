@@ -75,7 +75,7 @@ def _policies(records: Records, name: str, note: str) -> Picture:
         for variant in VARIANTS
     }
     everything = [part for pair in pairs.values() for part in pair]
-    tops = {shown: maps.top_of(everything, shown) for shown in ("actions", "given_up")}
+    tops = {"actions": maps.action_top(TASK), "given_up": maps.top_of(everything, "given_up")}
     figure, panels = d.canvas(len(VARIANTS), 3, 6.6, note, sharex=True, sharey=True)
     bars = {}
     for row, (variant, (exhaustive, hmc)) in zip(panels, pairs.items(), strict=True):

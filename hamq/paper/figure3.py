@@ -16,6 +16,7 @@ from hamq.paper.drawing import FONT, TASK_WORDS, Picture, Records, canvas, capti
 from hamq.paper.records import Group, Map, Record
 from hamq.paper.tasks import LOW
 from hamq.paper.variants import VARIANTS
+from hamq.problem.zoo.provenance import PRESETS
 
 TITLE = "Figure 3: four tasks: policy heat maps of exhaustive sums, HMC and IID, and what their differences cost"
 TASKS = tuple(task.name for task in LOW)
@@ -43,7 +44,7 @@ def _policies(records: Records, variant: str, note: str) -> Picture:
         groups += chosen
         exhaustive, hmc, iid = (find_map(records.get(group, []), "plane") for group in chosen)
         maps = {"exhaustive" + OF_CORRECTED * is_borrowed: exhaustive, "HMC": hmc, "IID": iid}
-        _draw_column(figure, column, maps)
+        _draw_column(figure, column, task, maps)
         entitle(column[0], TASK_WORDS[task])
         sentences.append(differences(f"{TASK_WORDS[task]}{held(maps.values())}", {"HMC": hmc, "IID": iid}, exhaustive))
     text = caption(
@@ -56,10 +57,10 @@ def _policies(records: Records, variant: str, note: str) -> Picture:
     return Picture(f"fig3-{variant}", figure, text)
 
 
-def _draw_column(figure: Figure, column: np.ndarray, maps: dict[str, Map | str]) -> None:
+def _draw_column(figure: Figure, column: np.ndarray, task: str, maps: dict[str, Map | str]) -> None:
     """Five panels of one task: the maps, the first of which is the reference, and what the other two give up."""
     reference, *others = maps.values()
-    top = top_of(maps.values(), "actions")
+    top = action_top(task)
     images = [draw_map(panel, part, "actions", top) for panel, part in zip(column[:3], maps.values(), strict=True)]
     for panel, label in zip(column[:3], maps, strict=True):
         entitle(panel, label)
@@ -108,8 +109,13 @@ def mark(panel: Axes, part: Map | str, reference: Map | str) -> None:
     if isinstance(part, str) or isinstance(reference, str):
         return
     i, j = np.nonzero(differing(part, reference))
-    size = 100 / max(len(part.x), len(part.y))
+    size = 100 / max(len(part.x), len(part.y)) ** 1.3
     panel.scatter(np.array(part.x)[i], np.array(part.y)[j], s=size, c="#D55E00", marker="x", linewidths=0.5 + size / 50)
+
+
+def action_top(task: str) -> float:
+    """The largest action of a task: one range of colours for all pictures."""
+    return max(abs(end) for end in PRESETS[task]["paper"].action_range.value)
 
 
 def top_of(parts: Iterable[Map | str], shown: str) -> float:

@@ -11,13 +11,22 @@ from hamq.paper.plan import FIGURES, STUDIES
 from hamq.paper.records import RecordError, read_all, read_json
 
 PAGE = "results.md"
+STUDY_KEYS = {"low_rank": "tasks", "antithetic": "efficiency_at_paper", "rates": "summary"}
+"""What a study's record must hold."""
 DOTS = 150
 """Per inch of a PNG."""
 
 
 def read_evidence(records: Path) -> Evidence:
-    paths = {name: records / f"{name}.json" for name in STUDIES}
-    return Evidence(read_all(records), {name: read_json(path) for name, path in paths.items() if path.exists()})
+    """All records; one that is damaged is named."""
+    studies = {}
+    for name, key in STUDY_KEYS.items():
+        path = records / f"{name}.json"
+        if path.exists():
+            studies[name] = read_json(path)
+            if not isinstance(studies[name], dict) or not studies[name].get(key):
+                raise RecordError(f"{path} has no {key!r}; remove it, and it is measured again.")
+    return Evidence(read_all(records), studies)
 
 
 def draw(evidence: Evidence, names: Sequence[str], folder: Path, note: str) -> dict[str, list[Picture]]:
@@ -41,7 +50,12 @@ def draw(evidence: Evidence, names: Sequence[str], folder: Path, note: str) -> d
 
 def sections(evidence: Evidence, drawn: dict[str, list[Picture]], note: str, pictures: str = "") -> dict[str, str]:
     """The generated parts by name; `pictures` is the folder of the pictures as seen from the page."""
-    found = {"claims": tables.claims(evidence), "savings": tables.savings(evidence), "provenance": tables.sources()}
+    found = {
+        "claims": tables.claims(evidence),
+        "savings": tables.savings(evidence),
+        "networks": tables.networks(evidence),
+        "provenance": tables.sources(),
+    }
     for name, parts in drawn.items():
         shown = [f"![{part.name}]({pictures}{part.name}.png)\n\n{part.caption}" for part in parts]
         if name in FIGURES:
@@ -54,16 +68,16 @@ def sections(evidence: Evidence, drawn: dict[str, list[Picture]], note: str, pic
 
 TITLES = {
     "claims": "Claims of the paper",
-    "savings": "Gradients that ours saves",
+    "savings": "What the same answer costs",
+    "networks": "DQN and DDPG with the faster preset: error, and loss over the best constant action's, mean (worst)",
     "provenance": "Where the numbers come from",
+    **{name: module.TITLE for name, module in FIGURES.items()},
+    **{name: name.replace("_", " ").capitalize() for name in STUDIES},
 }
 
 
 def write_page(folder: Path, parts: dict[str, str]) -> Path:
-    titles = TITLES | {name: module.TITLE for name, module in FIGURES.items()}
-    text = "\n\n".join(
-        f"## {titles.get(name, name.replace('_', ' ').capitalize())}\n\n{part}" for name, part in parts.items()
-    )
+    text = "\n\n".join(f"## {TITLES[name]}\n\n{part}" for name, part in parts.items())
     path = folder / PAGE
     path.write_text(f"# Hamiltonian Q-Learning, figure by figure\n\n{text}\n")
     return path

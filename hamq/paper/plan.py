@@ -69,6 +69,8 @@ class Job(NamedTuple):
     title: str
     paths: tuple[Path, ...]
     make: Callable[[Told | None], None]
+    weight: float = 1.0
+    """How long it takes, in seconds of two cores; only the time left depends on it."""
 
     @property
     def is_done(self) -> bool:
@@ -99,12 +101,22 @@ def _jobs(group: Group, folder: Path, scale: Scale) -> list[Job]:
             for record in deep.run(*group, missing, length):
                 write(folder, record)
 
-        return [Job(title, tuple(paths), train)]
+        return [Job(title, tuple(paths), train, 8 + seeds * length * (2e-4 if group.variant == "ours" else 1e-4))]
 
     def one(seed: int) -> Callable[[Told | None], None]:
         return lambda told: write(folder, tabular.run(*group, seed, length, told)) and None
 
-    return [Job(f"{title}, seed {seed}", (path,), one(seed)) for seed, path in enumerate(paths)]
+    weight = _seconds(group, length)
+    return [Job(f"{title}, seed {seed}", (path,), one(seed), weight) for seed, path in enumerate(paths)]
+
+
+def _seconds(group: Group, iterations: int) -> float:
+    is_high = group.task == HIGH.name
+    if group.method == "exhaustive":
+        return 5.0 if is_high else 0.3
+    if group.variant == "ours":
+        return 35.0 if is_high else 8.0
+    return 20 + 6.5 * iterations if is_high else 3 + 0.15 * iterations
 
 
 def _study(name: str, folder: Path, scale: Scale) -> Job:
@@ -114,7 +126,7 @@ def _study(name: str, folder: Path, scale: Scale) -> Job:
         record = STUDIES[name].measure(scale.seeds, scale.is_quick)
         write_json(path, record | {"versions": versions()})
 
-    return Job(name, (path,), make)
+    return Job(name, (path,), make, 40.0 if scale.is_quick else 170.0)
 
 
 def carry_out(
@@ -152,11 +164,13 @@ def carry_out(
 def require_scale(folder: Path, scale: Scale) -> None:
     """Refuses a folder with records of another scale; seeds may be added."""
     path = folder / "scale.json"
-    wanted = dataclasses.asdict(scale)
+    wanted, found = dataclasses.asdict(scale), {}
     if path.exists():
         found = read_json(path)
+        if not isinstance(found, dict):
+            raise RecordError(f"{path} does not say how its records were made; choose another --out.")
         differing = [name for name in wanted if "seeds" not in name and found.get(name) != wanted[name]]
         if differing:
             changes = ", ".join(f"{name} {found.get(name)} there, {wanted[name]} asked for" for name in differing)
             raise RecordError(f"{folder} holds records of another scale ({changes}); choose another --out.")
-    write_json(path, wanted)
+    write_json(path, {name: max(wanted[name], found.get(name, 0)) if "seeds" in name else wanted[name] for name in wanted})

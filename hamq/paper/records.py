@@ -4,13 +4,13 @@ import dataclasses
 import json
 import os
 import platform
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 
-PACKAGES = ("jax", "jaxlib", "numpy", "equinox")
+PACKAGES = ("hamq", "jax", "jaxlib", "numpy", "equinox", "optax")
 
 
 class RecordError(ValueError):
@@ -49,11 +49,16 @@ class Record:
     seed: int
     settings: dict[str, Any]
     curve: dict[str, list[float | None]]
-    final: dict[str, float]
+    final: dict[str, float | None]
     cost: dict[str, int]
     seconds: float
     maps: dict[str, Map] = dataclasses.field(default_factory=dict)
     versions: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether it ended with numbers; a run that diverged is left out of statistics, and counted."""
+        return all(self.final.get(name) is not None for name in ("frobenius", "policy_loss"))
 
     @property
     def name(self) -> str:
@@ -74,8 +79,15 @@ def record_name(task: str, variant: str, method: str, seed: int) -> str:
 
 def versions() -> dict[str, str]:
     """What the numbers depend on."""
-    found = {package: version(package) for package in PACKAGES}
+    found = {package: _version(package) for package in PACKAGES}
     return {"python": platform.python_version(), **found, "device": jax.devices()[0].device_kind}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def write(folder: Path, record: Record) -> Path:

@@ -61,7 +61,7 @@ def test_damaged_records_are_named(hamq, tmp_path):
     folder = tmp_path / "study" / "records"
     (folder / "pendulum").mkdir(parents=True)
     (folder / "pendulum" / "ours-hmc-0.json").write_text("{")
-    (folder / "low_rank.json").write_text('{"tasks": {}}')
+    (folder / "low_rank.json").write_text('{"tasks": {"pendulum": {}}}')
     refused = hamq("paper", "low_rank", "--quick", "--out", "study")
     assert refused.code == 2 and "ours-hmc-0.json cannot be read" in refused.err and "measured again" in refused.err
 
@@ -79,3 +79,26 @@ def test_every_kind_of_run_is_made(hamq, tmp_path, monkeypatch):
     assert {f"fig4-{variant}.png" for variant in ("literal", "corrected", "ours")} <= {
         path.name for path in (tmp_path / "study").iterdir()
     }
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--out", "afile"), r"--out: afile/records cannot be made .*; choose another folder"),
+        (("--page", "nothere.md"), "--page: there is no file nothere.md"),
+        (("--processes", "0"), "--processes must be at least 1, got 0"),
+    ],
+)
+def test_what_cannot_work_is_said_first(hamq, tmp_path, words, said):
+    (tmp_path / "afile").write_text("")
+    refused = hamq("paper", "low_rank", "--quick", *words)
+    assert refused.code == 2 and re.search(said, refused.err) and "run 1/1" not in refused.err
+
+
+@pytest.mark.parametrize(("name", "text"), [("low_rank", '{"a": 1}'), ("rates", "[]"), ("scale", "[1]")])
+def test_damaged_studies_are_named(hamq, tmp_path, name, text):
+    folder = tmp_path / "study" / "records"
+    folder.mkdir(parents=True)
+    (folder / f"{name}.json").write_text(text)
+    refused = hamq("paper", "low_rank", "--quick", "--out", "study")
+    assert refused.code == 2 and f"{name}.json" in refused.err

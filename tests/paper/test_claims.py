@@ -51,11 +51,13 @@ def test_closer_policies_are_those_that_agree_more():
 
 
 def test_conditions_name_variant_and_tasks():
-    finals = {(t, v, "hmc"): [0.7, 0.72] if v == "literal" else [0.01, 0.02] for t in FIVE for v in ("literal", "corrected")}
+    errors = {"literal": [0.7, 0.72], "corrected": [0.01, 0.02], "ours": [0.5, 0.51]}
+    finals = {(task, variant, "hmc"): values for task in FIVE for variant, values in errors.items()}
     finals["acrobot", "corrected", "hmc"] = [0.3, 0.31]
     verdict = judge(LEARNS, evidence_of(finals)).verdict
-    assert verdict.startswith("holds under a condition: corrected on pendulum, double integrator, cartpole, cart double")
-    assert "acrobot" not in verdict and "literal" not in verdict
+    assert verdict == "holds under a condition: corrected on pendulum, double integrator, cartpole, cart double pendulum"
+    del finals["cartpole", "ours", "hmc"]
+    assert judge(LEARNS, evidence_of(finals)).verdict == f"{verdict} (not run: cartpole)"
 
 
 def test_what_was_not_run_is_said():
@@ -119,3 +121,29 @@ def test_estimates():
 def test_every_claim_has_its_place():
     for claim in CLAIMS:
         assert claim.where.startswith(("Abstract", "Introduction", "Results")) and claim.rule and claim.figure
+
+
+def test_runs_that_diverged_are_left_out_and_counted():
+    group = Group("pendulum", "corrected", "hmc")
+    evidence = evidence_of({tuple(group): [0.2, 0.3, 0.4]})
+    broken = dataclasses.replace(evidence.records[group][2], final={"frobenius": None, "policy_loss": None})
+    evidence.records[group][2] = broken
+    assert evidence.estimate(*group, "frobenius").value == pytest.approx(0.25)
+    assert "2 of 3, others diverged" in tables.errors(evidence, [group])
+    assert not Evidence({group: [broken]}, {}).has(*group)
+
+
+def test_losses_of_zero_divide_nothing():
+    evidence = evidence_of(
+        {("pendulum", variant, "hmc"): [0.0] for variant in ("literal", "corrected", "ours")}, "policy_loss"
+    )
+    assert "0 / 0 |" in tables.savings(evidence)
+
+
+def test_rates_rest_on_a_condition():
+    claim = next(claim for claim in CLAIMS if claim.figure == "rates")
+    row = {"dimension": 2, "exponent": 3.3, "low": 3.1, "high": 3.7, "theorem": 5}
+    better = judge(claim, Evidence({}, {"rates": {"summary": [row]}}))
+    assert better.verdict.startswith("holds under a condition: for a full table")
+    worse = judge(claim, Evidence({}, {"rates": {"summary": [row | {"exponent": 6, "low": 5.5, "high": 6.5}]}}))
+    assert worse.verdict == "does not hold"

@@ -29,6 +29,7 @@ def test_the_tables_of_the_docs_are_those_of_the_records(evidence):
     assert part(text, "claims") == tables.claims(evidence)
     assert part(text, "savings") == tables.savings(evidence)
     assert part(text, "provenance") == tables.sources()
+    assert part((DOCS / "deep.md").read_text(), "networks") == tables.networks(evidence)
     for name, figure in FIGURES.items():
         assert part(text, name).endswith(tables.errors(evidence, figure.GROUPS)), name
     for name, study in STUDIES.items():
