@@ -1,6 +1,5 @@
 """`hamq paper`: what it lists, refuses, makes, and does not make again."""
 
-import dataclasses
 import re
 import shutil
 from pathlib import Path
@@ -12,6 +11,7 @@ from hamq.paper import plan
 from hamq.paper.plan import Scale
 
 TINY = Scale(2, 2, 1, 2, 1, 50, 50, True)
+RECORDS = Path(__file__).parents[2] / "docs" / "paper" / "records"
 
 
 def test_list(hamq):
@@ -48,8 +48,7 @@ def test_studies_are_made_once(hamq, tmp_path, monkeypatch):
 
 def test_pictures_from_the_records_of_the_repository(hamq, tmp_path):
     """Records are enough: nothing is run again, and a page with marks gets its parts."""
-    records = Path(__file__).parents[2] / "docs" / "paper" / "records"
-    shutil.copytree(records, tmp_path / "copy" / "records")
+    shutil.copytree(RECORDS, tmp_path / "copy" / "records")
     (tmp_path / "page.md").write_text("<!-- made by `hamq paper`: fig3 -->\n<!-- end -->\n")
     drawn = hamq("paper", "fig3", "--out", "copy", "--page", "page.md")
     assert drawn.code == 0 and "runs have their records" in drawn.err
@@ -66,19 +65,42 @@ def test_damaged_records_are_named(hamq, tmp_path):
     assert refused.code == 2 and "ours-hmc-0.json cannot be read" in refused.err and "measured again" in refused.err
 
 
+KINDS = (
+    ("literal", "hmc"),
+    ("corrected", "exhaustive"),
+    ("corrected", "hmc"),
+    ("corrected", "dqn-hmc"),
+    ("ours", "hmc-1M"),
+    ("ours", "ddpg-exhaustive"),
+)
+
+
 @pytest.mark.slow
 def test_every_kind_of_run_is_made(hamq, tmp_path, monkeypatch):
-    """A figure of each kind at the smallest scale: tables, networks, maps, and an interruption between."""
-    monkeypatch.setattr(plan, "QUICK", dataclasses.replace(TINY))
-    groups = [group for group in plan.FIGURES["fig4"].GROUPS if group.task == "pendulum"]
+    """One group of each kind at the smallest scale, in this process: others would not see what is patched."""
+    monkeypatch.setattr(plan, "QUICK", TINY)
+    groups = [group for group in plan.FIGURES["fig4"].GROUPS if group.task == "pendulum" and group[1:] in KINDS]
+    assert len(groups) == len(KINDS)
     monkeypatch.setattr(plan.FIGURES["fig4"], "GROUPS", tuple(groups))
-    made = hamq("paper", "fig4", "--quick", "--out", "study")
+    made = hamq("paper", "fig4", "--quick", "--out", "study", "--processes", 1)
     assert made.code == 0, made.err
     names = {path.name for path in (tmp_path / "study" / "records" / "pendulum").iterdir()}
     assert names == {f"{g.variant}-{g.method}-{seed}.json" for g in groups for seed in range(2)}
-    assert {f"fig4-{variant}.png" for variant in ("literal", "corrected", "ours")} <= {
-        path.name for path in (tmp_path / "study").iterdir()
-    }
+    drawn = {path.name for path in (tmp_path / "study").iterdir()}
+    assert {f"fig4-{variant}.png" for variant in ("literal", "corrected", "ours")} <= drawn
+    assert "min left" in made.err and "run 1/10: pendulum" in made.err
+
+
+@pytest.mark.slow
+def test_processes_share_the_work(hamq, tmp_path):
+    """Two processes, one plan: every record once, nothing locked at the end."""
+    shutil.copytree(RECORDS, tmp_path / "copy" / "records")
+    for seed in range(10):
+        (tmp_path / "copy" / "records" / "pendulum" / f"corrected-exhaustive-{seed}.json").unlink()
+    made = hamq("paper", "fig3", "--out", "copy", "--processes", 2)
+    assert made.code == 0 and "10 of" in made.err and "by 2 processes" in made.err
+    found = list((tmp_path / "copy" / "records" / "pendulum").glob("corrected-exhaustive-*.json"))
+    assert len(found) == 10 and not list((tmp_path / "copy").rglob("*.lock"))
 
 
 @pytest.mark.parametrize(
