@@ -158,10 +158,10 @@ STUDY_MUTANTS = [
         tests=("tests/paper/test_runs.py::test_slices_of_text_and_caption_differ",),
     ),
     Mutant(
-        "finished-runs-made-again",
+        "half-made-groups-count-as-done",
         "hamq/paper/plan.py",
-        old="        if job.is_done:\n            continue\n",
-        new="        if job.is_done and not job.paths:\n            continue\n",
-        tests=("tests/paper/test_plan.py::test_progress_is_told_of_what_is_made",),
+        old="return all(path.exists() for path in self.paths)",
+        new="return any(path.exists() for path in self.paths)",
+        tests=("tests/paper/test_plan.py::test_a_group_is_done_when_all_its_seeds_are",),
     ),
 ]

@@ -27,6 +27,15 @@ def test_finished_runs_are_not_made_again(tmp_path):
     assert carry_out(jobs) == [] and made == ["a.json", "c.json"]
 
 
+def test_a_group_is_done_when_all_its_seeds_are(tmp_path):
+    made, paths = [], (tmp_path / "seed-0.json", tmp_path / "seed-1.json")
+    paths[0].write_text("{}")
+    group = Job("group", paths, lambda told: made.append(paths[1].write_text("{}")))
+    carry_out([group])
+    carry_out([group])
+    assert len(made) == 1 and group.is_done
+
+
 def test_an_interrupted_plan_goes_on(tmp_path):
     made = []
 
