@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as stop:
         say(f"interrupted: {stop}" if str(stop) else "interrupted.")
         return INTERRUPTED
-    except ValueError as error:
+    except (ValueError, ImportError) as error:  # ImportError: an extra that is not installed
         if not _is_refusal(error):
             raise
         say(str(error))
@@ -68,8 +68,8 @@ def _print_help() -> None:
     print("\nhamq COMMAND --help shows its options. Compiled code is kept in ~/.cache/hamq, unless HAMQ_CACHE=off.")
 
 
-def _is_refusal(error: ValueError) -> bool:
-    """Whether hamq itself raised it; a ValueError from elsewhere is a bug and keeps its traceback."""
+def _is_refusal(error: Exception) -> bool:
+    """Whether hamq itself raised it; an error from elsewhere is a bug and keeps its traceback."""
     raised_in = traceback.extract_tb(error.__traceback__)[-1].filename
     return Path(__file__).parents[1] in Path(raised_in).parents
 

@@ -1,7 +1,10 @@
 """`hamq paper`: what it lists, refuses, makes, and does not make again."""
 
+import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -115,6 +118,15 @@ def test_what_cannot_work_is_said_first(hamq, tmp_path, words, said):
     (tmp_path / "afile").write_text("")
     refused = hamq("paper", "low_rank", "--quick", *words)
     assert refused.code == 2 and re.search(said, refused.err) and "run 1/1" not in refused.err
+
+
+def test_missing_extras_are_named(tmp_path):
+    """In a process of its own, where matplotlib cannot be imported."""
+    code = "import sys; sys.modules['matplotlib'] = None; from hamq.cli import main; sys.exit(main(['paper', 'low_rank']))"
+    root = str(Path(__file__).parents[2])
+    environment = {**os.environ, "PYTHONPATH": root}
+    refused = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert refused.returncode == 2 and "pip install 'hamq[plot]'" in refused.stderr and "Traceback" not in refused.stderr
 
 
 @pytest.mark.parametrize(("name", "text"), [("low_rank", '{"a": 1}'), ("rates", "[]"), ("scale", "[1]")])
