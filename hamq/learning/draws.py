@@ -1,8 +1,9 @@
 """Draws for many pairs: the one place that batches samplers over states and actions.
 
-States are processed in tiles of fixed size, the last one padded, and every state draws with a key folded from the seed and
-its own index: the bits do not depend on how the states are batched. All actions of a state share the key (coupled), so
-that the noise of their backups cancels in the differences that decide the policy; `coupled=False` folds the action in.
+Every state draws with a key folded from the seed and its own index. On a CPU states are processed in tiles of fixed size,
+the last one padded: the bits do not depend on how the states are batched. An accelerator gets them in one large call.
+All actions of a state share the key (coupled), so that the noise of their backups cancels in the differences that
+decide the policy; `coupled=False` folds the action in.
 """
 
 import concurrent.futures
@@ -26,7 +27,7 @@ from hamq.sampling.draws import AbstractSampler, Info, Target
 from hamq.types import HamqWarning, Key, as_key, is_cpu
 
 TILE = 16
-"""States that are drawn side by side; small enough for the cache, and never a function of the batch."""
+"""States that a CPU draws for side by side; small enough for the cache, and never a function of the batch."""
 MAX_ACTIONS = 16
 """Actions of a state that are drawn side by side; rows of fewer get larger tiles."""
 TILES_PER_CALL = 2

@@ -64,7 +64,7 @@ def _final(field: str, tasks: Sequence[str], bound: Callable[[Evidence, str, str
                 found.append(Finding(task, "not run", None))
                 continue
             value = evidence.estimate(task, variant, "hmc", field)
-            found.append(Finding(task, str(value), (value.high or value.value) <= bound(evidence, task, variant)))
+            found.append(Finding(task, str(value), value.highest <= bound(evidence, task, variant)))
         return found
 
     return judge
@@ -81,7 +81,7 @@ def _converges(evidence: Evidence, variant: str) -> list[Finding]:
         return [Finding(task, "not run", None)]
     value = evidence.estimate(task, variant, "hmc", "frobenius")
     iterations = evidence.runs(task, variant, "hmc")[0].settings["iterations"]
-    return [Finding(task, f"{value} after {iterations} iterations", (value.high or value.value) <= LEARNED)]
+    return [Finding(task, f"{value} after {iterations} iterations", value.highest <= LEARNED)]
 
 
 def _against_iid(field: str, is_lower_better: bool):
@@ -94,11 +94,10 @@ def _against_iid(field: str, is_lower_better: bool):
                 found.append(Finding(task, "not run", None))
             elif is_lower_better:
                 ratio = evidence.ratio(task, variant, ("hmc", "iid"), field)
-                found.append(Finding(task, f"× {ratio}", (ratio.high or ratio.value) <= MUCH_LOWER))
+                found.append(Finding(task, f"× {ratio}", ratio.highest <= MUCH_LOWER))
             else:
                 gain = evidence.difference(task, variant, ("hmc", "iid"), field)
-                low = gain.value if gain.low is None else gain.low
-                found.append(Finding(task, str(gain), low > 0))
+                found.append(Finding(task, str(gain), gain.lowest > 0))
         return found
 
     return judge

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hamq.certificates.statistics import bootstrap_interval, difference_interval, interquartile_mean
+from hamq.paper.evidence import Estimate, estimate
 from hamq.paper.records import Group, Record
 
 try:
@@ -76,17 +77,6 @@ TASK_WORDS = {
 }
 
 
-class Summary(NamedTuple):
-    """One number for several seeds; no interval for a single one."""
-
-    middle: float
-    low: float | None
-    high: float | None
-
-    def __str__(self) -> str:
-        return f"{self.middle:.3g}" if self.low is None else f"{self.middle:.3g} [{self.low:.3g}, {self.high:.3g}]"
-
-
 class Series(NamedTuple):
     """What one line shows.
 
@@ -108,8 +98,8 @@ class Series(NamedTuple):
 
 
 def finite(runs: Sequence[Record]) -> list[Record]:
-    """Runs that ended with numbers; what was not finite is None in a record."""
-    return [run for run in runs if all(_is_finite(run.final.get(name, 0.0)) for name in ("frobenius", "policy_loss"))]
+    """Runs that ended with numbers."""
+    return [run for run in runs if run.is_finite]
 
 
 def absence(runs: Sequence[Record]) -> str:
@@ -117,15 +107,13 @@ def absence(runs: Sequence[Record]) -> str:
     return "not run" if not runs else "" if finite(runs) else "diverged"
 
 
-def summary(runs: Sequence[Record], of: Callable[[Record], float]) -> Summary | None:
+def summary(runs: Sequence[Record], of: Callable[[Record], float]) -> Estimate | None:
     values = [of(run) for run in finite(runs)]
-    if not values:
-        return None
-    return Summary(interquartile_mean(values), *(bootstrap_interval(values) if len(values) > 1 else (None, None)))
+    return estimate(values) if values else None
 
 
 def final(name: str) -> Callable[[Record], float]:
-    return lambda run: float(run.final[name] or 0.0)
+    return lambda run: float(run.final[name])  # type: ignore[arg-type]  (of runs that ended with numbers)
 
 
 def spent(name: str) -> Callable[[Record], float]:
@@ -170,11 +158,11 @@ def ladder(records: Records, groups: Sequence[Group], x: str, of: Callable[[Reco
     if not found:
         return absence(records.get(groups[0], []))
     points = [[summary(records[group], what) for what in (spent(x), of)] for group in found]
-    order = np.argsort([cost.middle for cost, _ in points if cost])
-    ends = [(y.middle, y.middle if y.low is None else y.low, y.middle if y.high is None else y.high) for _, y in points if y]
+    order = np.argsort([cost.value for cost, _ in points if cost])
+    ends = [(y.value, y.lowest, y.highest) for _, y in points if y]
     middle, low, high = np.array(ends)[order].T
     lacks = "\n".join(f"{group.method} {absence(records.get(group, []))}" for group in groups if group not in found)
-    return Series(np.array([cost.middle for cost, _ in points if cost])[order], middle, low, high, True, lacks)
+    return Series(np.array([cost.value for cost, _ in points if cost])[order], middle, low, high, True, lacks)
 
 
 def against(records: Records, groups: Sequence[Group], x: str, power: int) -> Series | str:
@@ -342,13 +330,6 @@ def gaps(records: Records, groups: Iterable[Group]) -> str:
     return caption(*sentences)
 
 
-def count(number: float | int) -> str:
-    """A number in short: 12.3, 12,300, or 1.2e7."""
-    if number < 1000:
-        return f"{number:.3g}"
-    return f"{float(f'{number:.3g}'):,.0f}" if number < 1e5 else f"{number:.2g}".replace("e+0", "e").replace("e+", "e")
-
-
 def caption(*sentences: str) -> str:
     return " ".join(sentence for sentence in sentences if sentence)
 
@@ -366,10 +347,6 @@ def _series(x: np.ndarray, values: np.ndarray) -> Series:
     middle = interquartile_mean(values)
     low, high = bootstrap_interval(values, num=NUM_RESAMPLES) if len(values) > 1 else (middle, middle)
     return Series(x, middle, low, high)
-
-
-def _is_finite(value: float | int | None) -> bool:
-    return value is not None and bool(np.isfinite(value))
 
 
 def _short(look: Look) -> str:

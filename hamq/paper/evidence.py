@@ -1,6 +1,7 @@
-"""What the records say, as numbers with intervals; tables and claims read nothing else."""
+"""What the records say, as numbers with intervals: of pictures, tables and claims."""
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,15 @@ class Estimate(NamedTuple):
         if self.low is None or self.high is None:
             return number(self.value)
         return f"{number(self.value)} [{number(self.low)}, {number(self.high)}]"
+
+    @property
+    def lowest(self) -> float:
+        """The lower end of the interval, or the value where there is none."""
+        return self.value if self.low is None else self.low
+
+    @property
+    def highest(self) -> float:
+        return self.value if self.high is None else self.high
 
 
 class Evidence(NamedTuple):
@@ -73,7 +83,7 @@ class Evidence(NamedTuple):
         return float(np.asarray(amounts)[below[0]]) if len(below) else None
 
 
-def estimate(values: np.ndarray) -> Estimate:
+def estimate(values: np.ndarray | Sequence[float]) -> Estimate:
     value = float(interquartile_mean(values))
     return Estimate(value, None, None) if len(values) < 2 else Estimate(value, *bootstrap_interval(values))
 

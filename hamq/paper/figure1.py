@@ -5,6 +5,7 @@ from matplotlib.lines import Line2D
 from hamq.paper import drawing as d
 from hamq.paper import figure3 as maps
 from hamq.paper.drawing import Picture, Records
+from hamq.paper.evidence import number
 from hamq.paper.figure4 import race
 from hamq.paper.records import Group
 from hamq.paper.tasks import HIGH
@@ -53,9 +54,9 @@ def _convergence(records: Records, note: str) -> Picture:
         ]
         spent = [d.summary(records.get(group, []), d.spent(name)) for name in ("samples", "gradient_evaluations")]
         if ends[0] and ends[2] and spent[0] and spent[1]:
-            cost = f"{d.count(spent[0].middle)} samples and {d.count(spent[1].middle)} gradients"
+            cost = f"{number(spent[0].value)} samples and {number(spent[1].value)} gradients"
             parts.append(
-                f"{variant} {ends[0]}, policy loss {ends[1]} (best constant action {ends[2].middle:.3g}), for {cost}"
+                f"{variant} {ends[0]}, policy loss {ends[1]} (best constant action {ends[2].value:.3g}), for {cost}"
             )
     text = d.caption(
         "Hamiltonian Q-learning on the cart double pendulum. Left, relative Frobenius error of Q over the iterations; "
@@ -128,7 +129,7 @@ def _efficiency(records: Records, note: str) -> Picture:
     text = d.caption(
         "Relative error of Q, divided by its maximum over the run, against samples and against gradients.",
         f"Samples until it stays at or below: {d.listed(parts)}." if any(parts) else "",
-        f"The exhaustive sum needs no gradients, but {d.count(densities.middle)} densities." if densities else "",
+        f"The exhaustive sum needs no gradients, but {number(densities.value)} densities." if densities else "",
         f"Gradients until it stays at or below{duel}." if (duel := race("", gradients)) else "",
         d.LADDER_WORDS,
         d.seeds(records, GROUPS),

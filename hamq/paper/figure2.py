@@ -4,6 +4,7 @@ from matplotlib.lines import Line2D
 
 from hamq.paper import drawing as d
 from hamq.paper.drawing import Picture, Records
+from hamq.paper.evidence import Estimate, number
 from hamq.paper.records import Group
 from hamq.paper.tasks import LOW
 from hamq.paper.variants import VARIANTS
@@ -93,17 +94,17 @@ def _savings(records: Records, task: str) -> str:
     for variant in VARIANTS:
         if (end := _end(records, Group(task, variant, "hmc"))) is None:
             continue
-        words = f"{variant} error {end[0]}, loss {end[1]} for {d.count(end[2].middle)} gradients"
+        words = f"{variant} error {end[0]}, loss {end[1]} for {number(end[2].value)} gradients"
         if variant != "ours" and ours:
-            enough = [rung for rung in ours if rung[0].middle <= end[0].middle and rung[1].middle <= end[1].middle]
-            least = min((rung[2].middle for rung in enough), default=None)
-            share = f"1/{d.count(end[2].middle / least)} of them" if least else "none of its budgets"
+            enough = [rung for rung in ours if rung[0].value <= end[0].value and rung[1].value <= end[1].value]
+            least = min((rung[2].value for rung in enough), default=None)
+            share = f"1/{number(end[2].value / least)} of them" if least else "none of its budgets"
             words += f", ours no worse in both with {share}"
         found.append(words)
     return f"{d.TASK_WORDS[task].capitalize()}: {d.listed(found)}." if found else ""
 
 
-def _end(records: Records, group: Group) -> tuple[d.Summary, d.Summary, d.Summary] | None:
+def _end(records: Records, group: Group) -> tuple[Estimate, Estimate, Estimate] | None:
     """Final error, final loss and gradients."""
     runs = records.get(group, [])
     error, loss = d.summary(runs, d.final("frobenius")), d.summary(runs, d.final("policy_loss"))

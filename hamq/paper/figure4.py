@@ -2,6 +2,7 @@
 
 from hamq.paper import drawing as d
 from hamq.paper.drawing import Picture, Records, Series
+from hamq.paper.evidence import number
 from hamq.paper.records import Group
 from hamq.paper.tasks import LOW
 from hamq.paper.variants import VARIANTS
@@ -112,4 +113,4 @@ def race(title: str, entries: dict[str, Series | str]) -> str:
         return ""
     level = 1.05 * max(float(series.middle[-1]) for series in lines.values())
     costs = {label: series.settled_at(level) for label, series in lines.items()}
-    return f"{title} {level:.2g}: {', '.join(f'{label} {d.count(cost)}' for label, cost in costs.items() if cost)}"
+    return f"{title} {level:.2g}: {', '.join(f'{label} {number(cost)}' for label, cost in costs.items() if cost)}"

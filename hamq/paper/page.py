@@ -30,7 +30,7 @@ def read_evidence(records: Path) -> Evidence:
 
 
 def draw(evidence: Evidence, names: Sequence[str], folder: Path, note: str) -> dict[str, list[Picture]]:
-    """Saves the pictures of these figures and studies as PNG and SVG."""
+    """Saves the pictures of these figures and studies as PNG and SVG; studies say themselves what is quick about them."""
     drawn: dict[str, list[Picture]] = {}
     for name in names:
         if name in FIGURES:
@@ -38,8 +38,6 @@ def draw(evidence: Evidence, names: Sequence[str], folder: Path, note: str) -> d
         elif name in evidence.studies:
             study: Any = STUDIES[name]
             picture = Picture(name, study.draw(evidence.studies[name]), study.caption(evidence.studies[name]))
-            if note:
-                picture.figure.text(0.995, 0.002, note, ha="right", va="bottom", fontsize=6, style="italic")
             drawn[name] = [picture]
         for picture in drawn.get(name, ()):
             picture.figure.savefig(folder / f"{picture.name}.png", dpi=DOTS)

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
+from hamq.learning.draws import Progress
 from hamq.paper import antithetic, deep, figure1, figure2, figure3, figure4, low_rank, rates, tabular
 from hamq.paper.records import Group, RecordError, read_json, record_name, versions, write, write_json
 from hamq.paper.tasks import HIGH
@@ -19,8 +20,6 @@ from hamq.runs.lock import Lock
 FIGURES: dict[str, ModuleType] = {"fig1": figure1, "fig2": figure2, "fig3": figure3, "fig4": figure4}
 STUDIES: dict[str, ModuleType] = {"low_rank": low_rank, "antithetic": antithetic, "rates": rates}
 """Beside the paper's figures: one record and one picture each."""
-
-Told = Callable[[str, int, int], None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,8 +41,8 @@ class Scale:
         if not self.is_quick:
             return ""
         return (
-            f"quick run: {self.seeds} seeds, {self.iterations} iterations (6-D: {self.high_seeds}, {self.high_iterations}), "
-            f"networks {self.deep_seeds} seeds, {self.deep_steps:,} steps"
+            f"quick run: {self.seeds} seeds, {self.iterations} iterations (6-D: {self.high_seeds} and "
+            f"{self.high_iterations}; ours: all 200), networks {self.deep_seeds} seeds, {self.deep_steps:,} steps"
         )
 
     def of(self, group: Group) -> tuple[int, int]:
@@ -68,7 +67,7 @@ class Job(NamedTuple):
 
     title: str
     paths: tuple[Path, ...]
-    make: Callable[[Told | None], None]
+    make: Callable[[Progress | None], None]
     weight: float = 1.0
     """How long it takes, in seconds of two cores; only the time left depends on it."""
 
@@ -96,15 +95,18 @@ def _jobs(group: Group, folder: Path, scale: Scale) -> list[Job]:
     title = f"{group.task}, {group.variant}, {group.method}"
     if group.method.startswith(deep.ALGORITHMS):
 
-        def train(told: Told | None) -> None:
+        def train(told: Progress | None) -> None:
             missing = [seed for seed, path in enumerate(paths) if not path.exists()]
             for record in deep.run(*group, missing, length):
                 write(folder, record)
 
         return [Job(title, tuple(paths), train, 8 + seeds * length * (2e-4 if group.variant == "ours" else 1e-4))]
 
-    def one(seed: int) -> Callable[[Told | None], None]:
-        return lambda told: write(folder, tabular.run(*group, seed, length, told)) and None
+    def one(seed: int) -> Callable[[Progress | None], None]:
+        def make(told: Progress | None) -> None:
+            write(folder, tabular.run(*group, seed, length, told))
+
+        return make
 
     weight = _seconds(group, length)
     return [Job(f"{title}, seed {seed}", (path,), one(seed), weight) for seed, path in enumerate(paths)]
@@ -122,7 +124,7 @@ def _seconds(group: Group, iterations: int) -> float:
 def _study(name: str, folder: Path, scale: Scale) -> Job:
     path = folder / f"{name}.json"
 
-    def make(told: Told | None) -> None:
+    def make(told: Progress | None) -> None:
         record = STUDIES[name].measure(scale.seeds, scale.is_quick)
         write_json(path, record | {"versions": versions()})
 
@@ -132,7 +134,7 @@ def _study(name: str, folder: Path, scale: Scale) -> Job:
 def carry_out(
     jobs: Sequence[Job],
     told: Callable[[Job], None] | None = None,
-    inner: Told | None = None,
+    inner: Progress | None = None,
     is_over: Callable[[], bool] = lambda: False,
 ) -> list[Job]:
     """Makes what is missing, until `is_over`; returns the jobs that another process is working on."""

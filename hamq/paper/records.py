@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
@@ -58,7 +59,8 @@ class Record:
     @property
     def is_finite(self) -> bool:
         """Whether it ended with numbers; a run that diverged is left out of statistics, and counted."""
-        return all(self.final.get(name) is not None for name in ("frobenius", "policy_loss"))
+        ends = [self.final.get(name) for name in ("frobenius", "policy_loss")]
+        return all(end is not None and math.isfinite(end) for end in ends)
 
     @property
     def name(self) -> str:

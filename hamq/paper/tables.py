@@ -30,7 +30,7 @@ def errors(evidence: Evidence, groups: Iterable[Group]) -> str:
         if not evidence.has(*group):
             continue
         task, variant, method = group
-        scale = (task, evidence.runs(*group)[0].settings["law_of_reference"], method.partition("-")[0] in ("dqn", "ddpg"))
+        scale = (task, evidence.runs(*group)[0].settings["law_of_reference"], method.startswith(deep.ALGORITHMS))
         if scale not in scaled:
             scaled.add(scale)
             rows += _scale_rows(evidence, group, scale[1])

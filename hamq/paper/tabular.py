@@ -3,12 +3,12 @@
 import dataclasses
 import time
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
 
+from hamq.learning.draws import Progress
 from hamq.learning.q_iteration import solve
 from hamq.paper.records import Record, versions
 from hamq.paper.tasks import TASKS, Reference, reference
@@ -18,10 +18,8 @@ from hamq.types import HamqWarning
 NUM_MOMENTS = 32
 """Iterations that are kept of a run, evenly spread over their logarithm."""
 
-Told = Callable[[str, int, int], None]
 
-
-def run(task: str, variant: str, method: str, seed: int, iterations: int, told: Told | None = None) -> Record:
+def run(task: str, variant: str, method: str, seed: int, iterations: int, told: Progress | None = None) -> Record:
     """A record of one run; `told` hears (what, done, of how many)."""
     began = time.monotonic()
     case = posed(task, variant, method)
@@ -64,7 +62,7 @@ class _Curve:
                 self.columns[name].append(float(number))
 
 
-def _sweep(gauge: Reference, first: np.ndarray, iterations: int, curve: _Curve, told: Told | None):
+def _sweep(gauge: Reference, first: np.ndarray, iterations: int, curve: _Curve, told: Progress | None):
     """Q^{t+1} = r + γ P max_a Q^t for all pairs, eq. (2): every next state of every pair counts as a sample."""
     q, per_sweep = first, first.size * len(first)
     for t in range(1, iterations + 1):
@@ -77,7 +75,7 @@ def _sweep(gauge: Reference, first: np.ndarray, iterations: int, curve: _Curve, 
     return {"sweeps": "all pairs, exact expectation"}, f"{iterations} sweeps", q, cost
 
 
-def _solve(case: Posed, variant: str, first: np.ndarray, seed: int, iterations: int, curve: _Curve, told: Told | None):
+def _solve(case: Posed, variant: str, first: np.ndarray, seed: int, iterations: int, curve: _Curve, told: Progress | None):
     options: dict[str, Any] = dict(case.options or {})
     settings = {name: _plain(value) for name, value in options.items()}
     if variant != "ours":

@@ -125,8 +125,8 @@ STUDY_MUTANTS = [
     Mutant(
         "verdict-without-an-interval",
         "hamq/paper/claims.py",
-        old='found.append(Finding(task, f"× {ratio}", (ratio.high or ratio.value) <= MUCH_LOWER))',
-        new='found.append(Finding(task, f"× {ratio}", (ratio.low or ratio.value) <= MUCH_LOWER))',
+        old='found.append(Finding(task, f"× {ratio}", ratio.highest <= MUCH_LOWER))',
+        new='found.append(Finding(task, f"× {ratio}", ratio.lowest <= MUCH_LOWER))',
         tests=("tests/paper/test_claims.py::test_hmc_against_iid_is_decided_by_the_interval",),
     ),
     Mutant(

@@ -114,8 +114,8 @@ def test_estimates():
     assert estimate(np.asarray([2.0])) == Estimate(2.0, None, None)
     value = estimate(np.asarray([1.0, 2.0, 3.0, 4.0]))
     assert value.value == 2.5 and value.low < 2.5 < value.high
-    assert [number(v) for v in (0.00161, 0.5, 2.0, 128175962681.0, 0.0, 3.7e-7, math.inf, 1234.5)] == [
-        "0.00161", "0.500", "2.00", "1.28e11", "0", "3.7e-7", "inf", "1,234",
+    assert [number(v) for v in (0.00161, 0.5, 2.0, 12.34, 999.0, 12345.0, 1.23e7, 5e10, 0.0, 3.7e-7, math.inf)] == [
+        "0.00161", "0.500", "2.00", "12.3", "999", "12,345", "1.23e7", "5e10", "0", "3.7e-7", "inf",
     ]  # fmt: skip
 
 

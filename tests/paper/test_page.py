@@ -99,3 +99,12 @@ def test_marks(tmp_path):
     at.write_text(f"{page.begin('claims')} and no end")
     with pytest.raises(RecordError, match="put it back"):
         page.renew(at, {"claims": "new"})
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_quick_studies_say_so_once(tmp_path, evidence, name):
+    """`antithetic` and `rates` have a note of their own, which nothing else may cover; `low_rank` is never quick."""
+    study = evidence.studies[name] | {"quick": True}
+    (picture,) = page.draw(Evidence({}, {name: study}), [name], tmp_path, "quick run: 2 seeds")[name]
+    notes = [text.get_text() for text in picture.figure.texts if "quick" in text.get_text()]
+    assert len(notes) == (0 if name == "low_rank" else 1)
