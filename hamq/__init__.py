@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hamq.learning.literal import paper_literal as paper_literal
     from hamq.learning.q_iteration import solve as solve
     from hamq.problem import zoo as problems
+    from hamq.problem.actions import ProductActions as ProductActions
     from hamq.problem.grid import Grid as Grid
     from hamq.problem.kernel import GaussianKernel as GaussianKernel
     from hamq.problem.kernel import UnnormalizedKernel as UnnormalizedKernel
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from hamq.sampling.hmc import HMC as HMC
     from hamq.sampling.iid import IID as IID
     from hamq.sampling.importance import Importance as Importance
+    from hamq.tensor.solution import TensorSolution as TensorSolution
+    from hamq.tensor.solve import solve_tensor as solve_tensor
     from hamq.types import HamqWarning as HamqWarning
 
 _HOME = {
@@ -44,8 +47,10 @@ _HOME = {
     "Importance": "hamq.sampling.importance",
     "NuclearNorm": "hamq.completion.nuclear_norm",
     "Problem": "hamq.problem.problem",
+    "ProductActions": "hamq.problem.actions",
     "SoftImpute": "hamq.completion.soft_impute",
     "Solution": "hamq.exact.solution",
+    "TensorSolution": "hamq.tensor.solution",
     "UnnormalizedKernel": "hamq.problem.kernel",
     "compare": "hamq.certificates.comparison",
     "draw_each": "hamq.learning.draws",
@@ -58,6 +63,7 @@ _HOME = {
     "read_run": "hamq.runs.reading",
     "solve": "hamq.learning.q_iteration",
     "solve_exact": "hamq.exact.value_iteration",
+    "solve_tensor": "hamq.tensor.solve",
 }
 
 __version__ = "0.1.0"

@@ -16,6 +16,7 @@ NAMES = [
     "IID",
     "Importance",
     "Problem",
+    "ProductActions",
     "Solution",
     "UnnormalizedKernel",
     "evaluate_policy",
@@ -54,5 +55,5 @@ def test_unknown_names_are_refused():
 
 
 def test_the_zoo_is_public():
-    names = {"acrobot", "cart_double_pendulum", "cartpole", "double_integrator", "pendulum", "repelling_agents"}
-    assert names <= set(dir(hamq.problems))
+    paper = {"acrobot", "cart_double_pendulum", "cartpole", "double_integrator", "pendulum"}
+    assert paper | {"pendulum_chain", "repelling_agents", "spring_chain"} <= set(dir(hamq.problems))

@@ -267,6 +267,46 @@ class AgentsOptions:
     """How the next state meets the grid."""
 
 
+@dataclasses.dataclass(frozen=True)
+class SpringChainOptions:
+    """Masses on springs."""
+
+    num_masses: int = 2
+    """Half of the dimension of the state."""
+    num_actuators: int = 1
+    """Masses that are pushed, spread evenly."""
+    points: str = "9"
+    """Grid points per axis: one number, or one for each axis (9,9,5,5)."""
+    num_actions: int = 9
+    """Levels of each actuator."""
+    discount: float = 0.9
+    """γ."""
+    law: Literal["cell", "linear", "point"] = "linear"
+    """How the next state meets the grid."""
+    noise: float = 1.0
+    """Factor of the standard deviations."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PendulumChainOptions:
+    """Pendulums side by side."""
+
+    num_pendulums: int = 2
+    """Half of the dimension of the state."""
+    num_actuators: int | None = None
+    """Pendulums with a motor, spread evenly; None: every second one."""
+    points: str = "11"
+    """Grid points per axis: one number, or one for each axis (9,9,5,5)."""
+    num_actions: int = 9
+    """Levels of each motor."""
+    discount: float = 0.95
+    """γ."""
+    law: Literal["cell", "linear", "point"] = "linear"
+    """How the next state meets the grid."""
+    noise: float = 1.0
+    """Factor of the standard deviations."""
+
+
 FIGURES = {
     "fig1": "6-D cart double pendulum: convergence, policies, error against samples and gradients",
     "fig2": "four tasks: convergence with HMC against IID, error against gradients",
@@ -285,7 +325,7 @@ class Entry:
 
     dimension: int
     num_actions: int
-    options: PaperOptions | AgentsOptions
+    options: PaperOptions | AgentsOptions | SpringChainOptions | PendulumChainOptions
     description: str
 
     @property
@@ -300,4 +340,6 @@ ZOO = {
     "acrobot": Entry(4, 10, PaperOptions(), "Swing two links up by the torque between them"),
     "cart_double_pendulum": Entry(6, 10, PaperOptions(), "Balance two rods on a cart"),
     "repelling_agents": Entry(2, 9, AgentsOptions(), "Agents that keep apart: a density without a closed normaliser"),
+    "spring_chain": Entry(4, 9, SpringChainOptions(), "Bring masses on springs to rest, in any dimension"),
+    "pendulum_chain": Entry(4, 9, PendulumChainOptions(), "Hold coupled pendulums upright, half of them driven"),
 }

@@ -56,6 +56,9 @@ def parse(command: str, argv: Sequence[str]) -> Request:
     words, tokens, values = _scan(command, argv)
     chosen = _chosen(command, words, values)
     _refuse_foreign(command, chosen, values)
+    for field in dataclasses.fields(chosen["problem"]) if "problem" in chosen else ():
+        if value := values.get(_flag(field.name)):  # another problem may allow more
+            _require_value(_flag(field.name), field, value)
     if "--help" not in values:
         _require_words(command, words)
     parsed = _by_tyro(command, chosen, tokens)
@@ -172,7 +175,7 @@ def _all_groups(command: str) -> list[Any]:
     """Every dataclass whose options this command may have."""
     groups = list(_chosen(command, [], {}).values())
     if command in ("solve", "exact"):
-        groups += [options.PaperOptions(), options.AgentsOptions()]
+        groups += [entry.options for entry in options.ZOO.values()]
     if command == "solve":
         groups += [*options.SAMPLERS.values(), *options.COMPLETIONS.values()]
     return groups

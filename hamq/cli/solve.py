@@ -18,6 +18,7 @@ from hamq.exact.solution import Solution
 from hamq.exact.value_iteration import solve_exact
 from hamq.learning.q_iteration import Iterate, solve
 from hamq.learning.record import NonFiniteError
+from hamq.problem.counts import as_count
 from hamq.problem.problem import Problem
 from hamq.runs.encoding import plain
 from hamq.runs.problem_hash import problem_hash
@@ -49,7 +50,8 @@ def run(request: Request) -> int:
         if before is not None and before.is_finished and before.config == plain(config, "config"):
             say(f"{output.out} is finished already")
             return _report(output, _summary_of(before), arguments["tolerance"])
-        say(f"{problem.name}: {problem.num_states:,} states × {problem.num_actions} actions, {_beginning(recording)}")
+        size = f"{as_count(problem.num_states, ',')} states × {as_count(problem.num_actions)} actions"
+        say(f"{problem.name}: {size}, {_beginning(recording)}")
         exact = _exact(problem) if output.exact else None
         solution = _solve(request, problem, arguments, exact, recording)
         if solution is None:

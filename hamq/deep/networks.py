@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from hamq.deep.config import DeepConfig
 from hamq.problem.grid import Grid
-from hamq.problem.problem import Problem
+from hamq.problem.problem import Problem, listed_actions
 from hamq.types import Key
 
 SPREAD = 3.0
@@ -104,7 +104,7 @@ def make_actor(problem: Problem, config: DeepConfig, *, key: Key) -> Actor:
 
 def action_table(problem: Problem) -> Float[np.ndarray, "A k"]:
     """The actions as vectors, also where they are numbers."""
-    return problem.actions.reshape(problem.num_actions, -1)
+    return listed_actions(problem).reshape(problem.num_actions, -1)
 
 
 def action_range(problem: Problem) -> tuple[tuple[float, ...], tuple[float, ...]]:

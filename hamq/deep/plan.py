@@ -46,6 +46,7 @@ class Plan(NamedTuple):
 
 
 def make_plan(problem: Problem, config: DeepConfig, sampler: AbstractSampler) -> Plan:
+    problem.require_enumerable("deep")
     _refuse(problem, config, sampler)
     sampled = problem if config.snap else _continuous(problem)
     sampler, preparation = prepare(sampled, sampler, key=jr.key(0))

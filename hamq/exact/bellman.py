@@ -100,6 +100,7 @@ def make_operator(
     problem: Problem, law_error: float = LOOSE, max_bytes: int | None = None, max_evaluations: int | None = None
 ) -> BellmanOperator:
     """The operator with masses off by at most `law_error` in total variation where they come from quadrature."""
+    problem.require_enumerable(f"solving {problem.name} exactly")
     tables.check_covariances(problem)
     if problem.is_product:
         require_tables(problem, max_bytes)
@@ -171,6 +172,7 @@ def evaluate_policy(
 
     `operator` (from `make_operator`) saves building it again where many policies are evaluated.
     """
+    problem.require_enumerable("evaluate_policy")
     choose = _chooser(problem, np.asarray(policy))
     operator, solved, history = settle(problem, choose, tolerance, max_sweeps, max_bytes, max_evaluations, operator)
     value = solved.image + (solved.bounds.low + solved.bounds.high) / 2

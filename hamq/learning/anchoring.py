@@ -25,7 +25,7 @@ from hamq.learning.budget import MIN_SAMPLES, affordable_samples, with_samples
 from hamq.learning.draws import Cost, Drawn, Progress, draw_pairs
 from hamq.learning.selection import Pairs, some_actions
 from hamq.learning.settings import Settings
-from hamq.problem.problem import Problem
+from hamq.problem.problem import Problem, listed_actions
 from hamq.sampling.exhaustive import Exhaustive
 from hamq.sampling.hmc import HMC
 from hamq.types import Key
@@ -69,8 +69,8 @@ def plan_anchors(
         raise ValueError(f"Anchors: num_columns = {anchors.num_columns} is more than the {num_actions} actions there are.")
     if anchors.num_states is not None and anchors.num_states > num_states:
         raise ValueError(f"Anchors: num_states = {anchors.num_states} is more than the {num_states} states there are.")
-    tried = farthest_actions(problem.actions, max(MAX_TRIED, anchors.num_columns or 0))
-    ends = farthest_actions(problem.actions, anchors.num_columns or 2)
+    tried = farthest_actions(listed_actions(problem), max(MAX_TRIED, anchors.num_columns or 0))
+    ends = farthest_actions(listed_actions(problem), anchors.num_columns or 2)
     states = _anchor_states(problem, anchors, len(tried), key=states_key)
 
     block = Pairs(states, np.broadcast_to(tried, (len(states), len(tried))))
@@ -97,7 +97,7 @@ def plan_anchors(
         return Plan(None, cost, replicates[0], reason)
     if degree is None:
         return Plan(Cross(tried[columns], states, np.arange(problem.num_actions)), cost, replicates[0], reason)
-    smooth = continuation(problem.actions, tried, degree)
+    smooth = continuation(listed_actions(problem), tried, degree)
     reason += f", {len(tried)} of {problem.num_actions} actions are tried and continued by polynomials of degree {degree}"
     return Plan(Cross(tried[columns], states, tried, smooth), cost, replicates[0], reason)
 
@@ -119,9 +119,9 @@ def _degree(problem: Problem, tried, first, second) -> int | None:
     if len(tried) == problem.num_actions:
         return None
     for degree in range(1, MAX_DEGREE + 1):
-        if polynomials(problem.actions[:1], degree).shape[1] > len(tried) // 3:
+        if polynomials(listed_actions(problem)[:1], degree).shape[1] > len(tried) // 3:
             return None
-        if misfit(first, second, problem.actions, tried, degree) <= GOOD_ENOUGH * _signal(first, second):
+        if misfit(first, second, listed_actions(problem), tried, degree) <= GOOD_ENOUGH * _signal(first, second):
             return degree
     return None
 

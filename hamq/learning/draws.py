@@ -93,7 +93,7 @@ def draw_each(
 
 def prepare(problem: Problem, sampler: AbstractSampler, *, key: Key) -> tuple[AbstractSampler, Cost]:
     """The sampler with everything settled that is the same for all pairs, and what that cost."""
-    problem.grid.require_enumerable("Drawing for every state")
+    problem.require_enumerable("Drawing for every state and action")
     check_covariances(problem)
     sampler, info = sampler.prepare(problem, key=key)
     return sampler, Cost(0, int(info.density_evaluations), int(info.gradient_evaluations))

@@ -130,6 +130,7 @@ def solve(
     """
     if not isinstance(problem, Problem):
         raise ValueError(f"solve: problem must be a hamq.Problem, such as hamq.problems.cartpole(), got {problem!r}.")
+    problem.require_enumerable("solve")
     settings = resolve(
         problem, default_budget(problem), sampler, completion, selection, complete,
         iterations=iterations, tolerance=tolerance, fraction=fraction, draws=draws, coupled=coupled, step_size=step_size,

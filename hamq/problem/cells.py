@@ -21,6 +21,7 @@ import numpy as np
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float
 
+from hamq.problem.counts import as_power
 from hamq.problem.grid import Grid
 from hamq.problem.kernel import CorrelatedDensity, GaussianKernel, ProductDensity
 from hamq.problem.normal import NUM_IMAGES, axis_log_masses
@@ -215,13 +216,13 @@ def require_room(problem: Problem, what: str, max_bytes: int | None, max_evaluat
     allowed_evaluations = MAX_EVALUATIONS if max_evaluations is None else max_evaluations
     if num_bytes > allowed_bytes:
         raise ValueError(
-            f"{what} needs {num_bytes:.2e} bytes for the {problem.num_states:.2e} masses of each of "
-            f"{problem.num_states * problem.num_actions:.2e} pairs, and {allowed_bytes:.2e} are allowed; "
+            f"{what} needs {as_power(num_bytes)} bytes for the {as_power(problem.num_states)} masses of each of "
+            f"{as_power(problem.num_states * problem.num_actions)} pairs, and {allowed_bytes:.2e} are allowed; "
             "use fewer points or a product kernel, raise max_bytes, or sample (HMC needs no masses)."
         )
     if not problem.is_product and evaluations > allowed_evaluations:
         raise ValueError(
-            f"{what} needs at least {evaluations:.2e} density evaluations, and {allowed_evaluations:.2e} are allowed; "
+            f"{what} needs at least {as_power(evaluations)} density evaluations, and {allowed_evaluations:.2e} are allowed; "
             "use fewer points, raise max_evaluations, or sample (HMC needs no masses)."
         )
 

@@ -7,11 +7,13 @@ and rarely meant: they are warned about, or kept as notes where the author of th
 import math
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from hamq.problem.actions import action_at, action_shape, count
 from hamq.problem.grid import Grid
 from hamq.problem.kernel import GaussianKernel, UnnormalizedKernel
 from hamq.types import HamqWarning, UserFunction
@@ -27,28 +29,11 @@ def check_discount(discount) -> float:
     return float(discount)
 
 
-def check_actions(actions) -> np.ndarray:
-    actions = np.asarray(actions)
-    if actions.ndim not in (1, 2) or actions.size == 0 or actions.dtype.kind not in "iuf":
-        raise ValueError(
-            f"Problem: actions must be numbers of shape [A] or [A, k] with at least one action, got shape {actions.shape} "
-            f"and dtype {actions.dtype}."
-        )
-    actions = actions.astype(np.float64)
-    if not np.all(np.isfinite(actions)):
-        raise ValueError(f"Problem: action {int(np.argwhere(~np.isfinite(actions))[0][0])} is not finite.")
-    unique, counts = np.unique(actions, axis=0, return_counts=True)
-    if len(unique) < len(actions):
-        twice = unique[counts > 1][0]
-        raise ValueError(f"Problem: the action {twice} is given {counts.max()} times; give each action once.")
-    return actions
-
-
-def check_functions(grid: Grid, actions: np.ndarray, kernel, reward: UserFunction, terminal: UserFunction | None) -> bool:
+def check_functions(grid: Grid, actions: Any, kernel, reward: UserFunction, terminal: UserFunction | None) -> bool:
     """Checks shape, type and purity of every user function; returns whether the kernel is a product over axes."""
     d = grid.dimension
     state = jax.ShapeDtypeStruct((d,), jnp.float32)
-    action = jax.ShapeDtypeStruct(actions.shape[1:], jnp.float32)
+    action = jax.ShapeDtypeStruct(action_shape(actions), jnp.float32)
     _check_output("reward", reward, (state, action), [()])
     if terminal is not None:
         _check_output("terminal", terminal, (state,), [()], kinds="b", remedy="return a boolean, such as state[0] > 1")
@@ -94,10 +79,11 @@ def _check_output(name, function, arguments, shapes, kinds: str = "f", remedy: s
     return result.shape
 
 
-def _check_purity(grid: Grid, actions: np.ndarray, kernel, reward: UserFunction) -> None:
+def _check_purity(grid: Grid, actions: Any, kernel, reward: UserFunction) -> None:
     """Two calls with the same arguments must agree: the library may call a function once and use it a million times."""
-    state = jnp.asarray(grid.states_at(np.asarray([grid.num_states // 3]))[0] if grid.num_states < 2**62 else grid.lower)
-    state, action = state.astype(jnp.float32), jnp.asarray(actions[0], jnp.float32)
+    is_small = grid.num_states < 2**62
+    state = jnp.asarray(grid.states_at(np.asarray([grid.num_states // 3]))[0] if is_small else grid.lower, jnp.float32)
+    action = jnp.asarray(action_at(actions, 0), jnp.float32)
     calls = {"reward": lambda: reward(state, action)}
     if isinstance(kernel, GaussianKernel):
         calls["mean"] = lambda: kernel.mean(state, action)
@@ -114,9 +100,9 @@ def _check_purity(grid: Grid, actions: np.ndarray, kernel, reward: UserFunction)
             )
 
 
-def look_for_surprises(grid: Grid, actions: np.ndarray, kernel, reward: UserFunction, law: str) -> list[tuple[str, str]]:
+def look_for_surprises(grid: Grid, actions: Any, kernel, reward: UserFunction, law: str) -> list[tuple[str, str]]:
     found = list(_noise_surprises(grid, kernel, law)) + list(_aliasing_surprises(grid, actions, reward))
-    if len(actions) == 1:
+    if count(actions) == 1:
         found.append(("single", "there is one action: the policy is fixed and completion has nothing to do"))
     return found
 
@@ -141,10 +127,10 @@ def _noise_surprises(grid: Grid, kernel, law: str) -> Iterator[tuple[str, str]]:
             )
 
 
-def _aliasing_surprises(grid: Grid, actions: np.ndarray, reward: UserFunction) -> Iterator[tuple[str, str]]:
+def _aliasing_surprises(grid: Grid, actions: Any, reward: UserFunction) -> Iterator[tuple[str, str]]:
     """A reward that oscillates between the nodes: it is far from its own linear interpolation on the grid."""
     centre = np.asarray([grid.axis_nodes(i)[n // 2] for i, n in enumerate(grid.points)])
-    action = jnp.asarray(actions[len(actions) // 2], jnp.float32)
+    action = jnp.asarray(action_at(actions, count(actions) // 2), jnp.float32)
     for i in range(grid.dimension):
         nodes = grid.axis_nodes(i)
         fine = np.linspace(nodes[0], nodes[-1], 16 * (len(nodes) - 1) + 1)

@@ -17,6 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from hamq.problem.counts import as_power
+
 MAX_ENUMERATED = 2**31 - 1
 """States that an int32 index can tell apart: JAX wraps larger ones to negative numbers without a word."""
 
@@ -91,8 +93,8 @@ class Grid(eqx.Module):
     def require_enumerable(self, what: str) -> None:
         if self.num_states > MAX_ENUMERATED:
             raise ValueError(
-                f"{what} must enumerate the grid's {self.num_states:.3e} states, more than {MAX_ENUMERATED:.3e}; "
-                "use fewer points per axis."
+                f"{what} must enumerate the grid's {as_power(self.num_states, 3)} states, more than {MAX_ENUMERATED:.3e}; "
+                "use fewer points per axis, or hamq.solve_tensor."
             )
 
     def states(self) -> np.ndarray:
@@ -100,7 +102,7 @@ class Grid(eqx.Module):
         num_bytes = 8 * self.dimension * self.num_states
         if self.num_states > MAX_ENUMERATED or num_bytes > 2**36:
             raise ValueError(
-                f"Grid.states() would enumerate {self.num_states:.3e} states in {num_bytes:.3e} bytes; "
+                f"Grid.states() would enumerate {as_power(self.num_states, 3)} states in {as_power(num_bytes, 3)} bytes; "
                 "use fewer points per axis, or states_at() for the ones that are needed."
             )
         return self.states_at(np.arange(self.num_states))

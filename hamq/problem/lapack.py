@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from hamq.problem.grid import Grid
-from hamq.problem.problem import Problem, action_values
+from hamq.problem.problem import Problem
 
 CALLS = (
     *("cholesky", "eig", "eigh", "geqp3", "geqrf", "hessenberg", "householder_product", "lu", "ormqr", "qr", "schur", "svd"),
@@ -22,7 +22,7 @@ CALLS = (
 
 def calls_lapack(problem: Problem) -> bool:
     """True where the density of a pair or a derivative of it uses a primitive that XLA leaves to LAPACK."""
-    return _calls_lapack(problem.kernel, problem.grid, action_values(problem).shape[1:])
+    return _calls_lapack(problem.kernel, problem.grid, problem.action_shape)
 
 
 @functools.lru_cache  # a user's function is traced once, not with every draw

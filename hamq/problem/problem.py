@@ -1,7 +1,6 @@
 """A stochastic control problem on a grid: who moves where, with what density, for what reward."""
 
 import math
-from decimal import Decimal
 from typing import Any
 
 import equinox as eqx
@@ -10,7 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from hamq.problem import actions as action_sets
 from hamq.problem import checks
+from hamq.problem.actions import Levels, ProductActions
+from hamq.problem.counts import as_count
 from hamq.problem.grid import Grid
 from hamq.problem.kernel import AbstractDensity, GaussianKernel, UnnormalizedKernel
 from hamq.types import Law, UserFunction
@@ -22,7 +24,9 @@ class Problem(eqx.Module):
     """Markov decision process whose next state has a density known up to a constant.
 
     User functions take ONE state `[d]` and ONE action (a scalar when `actions` is `[A]`, a vector `[k]` when it is
-    `[A, k]`) and return one value; the library batches.
+    `[A, k]`) and return one value; the library batches. `actions` may be a `ProductActions`: it is listed as `[A, k]`
+    up to 10⁶ actions, and kept as it is beyond. `action_levels` are its levels, also where an array `[A, k]` is found to
+    be such a product, in its order and with at least two coordinates that vary; otherwise None.
 
     `law` says how the continuous next state becomes a grid state: `cell` (nearest grid point: the mass of the
     truncated density in each cell), `linear` (V is interpolated multilinearly between grid points) or `point` (the
@@ -32,7 +36,7 @@ class Problem(eqx.Module):
     """
 
     grid: Grid
-    actions: Float[np.ndarray, "A"] | Float[np.ndarray, "A k"]
+    actions: Float[np.ndarray, "A"] | Float[np.ndarray, "A k"] | ProductActions
     kernel: GaussianKernel | UnnormalizedKernel
     reward: UserFunction = eqx.field(static=True)
     discount: float = eqx.field(static=True)
@@ -42,6 +46,7 @@ class Problem(eqx.Module):
     expected: tuple[str, ...] = eqx.field(static=True)
     notes: tuple[str, ...] = eqx.field(static=True)
     is_product: bool = eqx.field(static=True)
+    action_levels: Levels | None = eqx.field(static=True)
 
     def __init__(
         self,
@@ -69,7 +74,8 @@ class Problem(eqx.Module):
         if terminal is not None and not callable(terminal):
             raise ValueError(f"Problem: terminal must be None or a function of the state, got {terminal!r}.")
         self.grid = grid
-        self.actions = checks.check_actions(actions)
+        self.actions = action_sets.check_actions(actions)
+        self.action_levels = action_sets.find_levels(actions if isinstance(actions, ProductActions) else self.actions)
         self.kernel = kernel
         self.reward = reward
         self.discount = checks.check_discount(discount)
@@ -87,16 +93,28 @@ class Problem(eqx.Module):
 
     @property
     def num_actions(self) -> int:
-        return len(self.actions)
+        """A Python int, so that 9²⁰ is 9²⁰."""
+        return action_sets.count(self.actions)
+
+    @property
+    def action_shape(self) -> tuple[int, ...]:
+        """() where actions are numbers, (k,) where they are vectors."""
+        return action_sets.action_shape(self.actions)
+
+    def require_enumerable(self, what: str) -> None:
+        """Refuses, on behalf of what lists all states or all actions, a problem that has too many of either."""
+        self.grid.require_enumerable(what)
+        if isinstance(self.actions, ProductActions):
+            self.actions.require_enumerable(what)
 
     def density(self, state: Float[Array, " d"], action: Array) -> AbstractDensity:
         """The density of the next state of one pair, before it is cut to the box."""
         return self.kernel.at(self.grid, state, action)
 
     def __repr__(self) -> str:
-        size = self.num_states if self.num_states < 10**9 else f"{Decimal(self.num_states):.2e}"
+        num_states, num_actions = as_count(self.num_states), as_count(self.num_actions)
         return (
-            f"Problem({self.name!r}: {size} states in {self.grid.dimension} dimensions × {self.num_actions} actions, "
+            f"Problem({self.name!r}: {num_states} states in {self.grid.dimension} dimensions × {num_actions} actions, "
             f"{type(self.kernel).__name__}, law {self.law!r}, discount {self.discount:g})"
         )
 
@@ -105,20 +123,27 @@ def is_same(problem: Problem, other: Problem) -> bool:
     """Whether grid, actions, discount and law are the same: a table of one may then be of the other."""
     return (
         problem.grid == other.grid
-        and np.array_equal(problem.actions, other.actions)
+        and action_sets.is_same_set(problem.actions, other.actions)
         and (problem.discount, problem.law) == (other.discount, other.law)
     )
 
 
+def listed_actions(problem: Problem) -> Any:
+    """The array of all actions, `[A]` or `[A, k]`; a product that is too large to be listed is refused."""
+    if isinstance(problem.actions, ProductActions):
+        problem.actions.require_enumerable(f"{problem.name}: an array of all actions")
+    return problem.actions
+
+
 def action_values(problem: Problem) -> jax.Array:
-    """The actions in the precision that is on."""
-    return jnp.asarray(problem.actions, jnp.result_type(float))
+    """`listed_actions` in the precision that is on."""
+    return jnp.asarray(listed_actions(problem), jnp.result_type(float))
 
 
 def pair_name(problem: Problem, state_index: int, action_index: int) -> str:
     """`state 3 (0.5, -1), action 2 (0.1)`: how messages name a pair."""
     state = problem.grid.states_at(np.asarray([state_index]))[0]
-    action = np.atleast_1d(problem.actions[action_index])
+    action = np.atleast_1d(action_sets.action_at(problem.actions, action_index))
     return f"state {state_index} ({_numbers(state)}), action {action_index} ({_numbers(action)})"
 
 

@@ -52,10 +52,11 @@ def check_covariances(problem: Problem, num_probes: int = 1000) -> None:
     covariance = problem.kernel.covariance if isinstance(problem.kernel, GaussianKernel) else None
     if problem.is_product or not callable(covariance):
         return  # constants were checked when the kernel was made, variances are checked in their table
+    problem.require_enumerable(f"{problem.name}: a look at the covariances")
     pairs = np.unique(np.linspace(0, problem.num_states * problem.num_actions - 1, num_probes).astype(np.int64))
-    states, actions = problem.grid.states_at(pairs // problem.num_actions), problem.actions[pairs % problem.num_actions]
+    states, actions = problem.grid.states_at(pairs // problem.num_actions), pairs % problem.num_actions
     with jax.enable_x64(True):
-        found = np.asarray(jax.vmap(covariance)(jnp.asarray(states), jnp.asarray(actions)))
+        found = np.asarray(jax.vmap(covariance)(jnp.asarray(states), action_values(problem)[actions]))
     for pair, matrix in zip(pairs, found, strict=True):
         check_covariance(matrix, f"covariance at {pair_name(problem, *divmod(int(pair), problem.num_actions))}")
 
@@ -70,6 +71,7 @@ def terminal_table(problem: Problem) -> Bool[np.ndarray, " S"] | None:
 
 
 def tabulate(problem: Problem, function, shape: tuple[int, ...] = ()) -> np.ndarray:
+    problem.require_enumerable(f"{problem.name}: a table of all pairs")
     states = problem.grid.states()
     table = np.empty((problem.num_states, problem.num_actions, *shape))
     with jax.enable_x64(True):

@@ -18,8 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int
 
+from hamq.problem.actions import ProductActions
 from hamq.problem.kernel import GaussianKernel
-from hamq.problem.problem import Problem, action_values
+from hamq.problem.problem import Problem
 
 NUM_PROBES = 256
 """Enough to meet a goal or a terminal region of 2 % of the states with a probability of 99 %."""
@@ -36,7 +37,7 @@ def problem_hash(problem: Problem) -> str:
         "law": problem.law,
         "kernel": type(kernel).__name__,
         "box": _rounded([grid.lower, grid.upper]),
-        "actions": _rounded(problem.actions),
+        "actions": _rounded_actions(problem),
         "horizon": _rounded(1 / (1 - problem.discount)),  # tells 0.9999999 from 0.9999998
         **{name: _rounded(values) for name, values in _probed(problem).items()},
     }
@@ -47,9 +48,8 @@ def _probed(problem: Problem) -> dict[str, Any]:
     """The values of the user's functions at the probe pairs, by name, in float64."""
     kernel = problem.kernel
     states, nearby = _probe_states(problem, "state"), _probe_states(problem, "next state")
-    chosen = _probe_numbers("action", problem.num_actions)
     with jax.enable_x64(True):
-        states, nearby, actions = jnp.asarray(states), jnp.asarray(nearby), action_values(problem)[chosen]
+        states, nearby, actions = jnp.asarray(states), jnp.asarray(nearby), jnp.asarray(_probe_actions(problem))
 
         def at_pairs(function, *arguments):
             return np.asarray(jax.jit(jax.vmap(function))(*arguments))
@@ -74,10 +74,26 @@ def _probe_states(problem: Problem, purpose: str) -> np.ndarray:
     return np.stack(axes, axis=-1)
 
 
+def _probe_actions(problem: Problem) -> np.ndarray:
+    if isinstance(problem.actions, ProductActions):
+        axes = [
+            np.asarray(of_one)[_probe_numbers(f"action {i}", len(of_one))] for i, of_one in enumerate(problem.actions.levels)
+        ]
+        return np.stack(axes, axis=-1)
+    return problem.actions[_probe_numbers("action", problem.num_actions)]
+
+
 def _probe_numbers(purpose: str, size: int) -> Int[np.ndarray, " n"]:
     """NUM_PROBES numbers below `size`, one sequence per purpose."""
     digests = [hashlib.sha256(f"{purpose} {probe}".encode()).digest() for probe in range(NUM_PROBES)]
     return np.asarray([int.from_bytes(digest) % size for digest in digests])
+
+
+def _rounded_actions(problem: Problem) -> Any:
+    """Of a product that is not listed, its levels."""
+    if isinstance(problem.actions, ProductActions):
+        return [_rounded(of_one) for of_one in problem.actions.levels]
+    return _rounded(problem.actions)
 
 
 def _rounded(values: Any) -> dict[str, Any]:

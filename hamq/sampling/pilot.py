@@ -3,6 +3,9 @@
 All candidates run at once on the same pairs, which are chosen by the key alone: the same step whatever the batching.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -10,6 +13,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array
 
+from hamq.problem.actions import ProductActions
 from hamq.problem.problem import Problem, action_values
 from hamq.sampling.draws import AbstractSampler, Info, Target
 from hamq.types import Key
@@ -50,8 +54,16 @@ def pilot_pairs(problem: Problem, *, key: Key) -> tuple[Array, Array]:
     """States on grid points and actions, chosen axis by axis, so that a grid of any size can be asked."""
     state_key, action_key = jr.split(key)
     grid = problem.grid
+    states = _combined([grid.axis_nodes(i) for i in range(grid.dimension)], key=state_key)
+    if isinstance(problem.actions, ProductActions):
+        return states, _combined(problem.actions.levels, key=action_key)
+    return states, jr.choice(action_key, action_values(problem), (NUM_PAIRS,))
+
+
+def _combined(axes: Sequence[Any], *, key: Key) -> Array:
+    """One value of each axis, chosen independently, for every pilot pair."""
     columns = [
-        jr.choice(axis_key, jnp.asarray(grid.axis_nodes(i), jnp.result_type(float)), (NUM_PAIRS,))
-        for i, axis_key in enumerate(jr.split(state_key, grid.dimension))
+        jr.choice(axis_key, jnp.asarray(values, jnp.result_type(float)), (NUM_PAIRS,))
+        for values, axis_key in zip(axes, jr.split(key, len(axes)), strict=True)
     ]
-    return jnp.stack(columns, axis=-1), jr.choice(action_key, action_values(problem), (NUM_PAIRS,))
+    return jnp.stack(columns, axis=-1)

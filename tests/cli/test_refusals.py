@@ -47,6 +47,8 @@ COMMAND_LINE = [
     ("solve pendulum --selection None --walls=lgoit", r"--walls must be one of .*, got lgoit; did you mean logit\?"),
     ("solve pendulum --sampler iid --num-leapfrog 3", r"--num-leapfrog belongs to --sampler hmc, which this hamq solve has"),
     ("solve pendulum --strength 3", r"--strength belongs to repelling_agents, which this hamq solve has not\."),
+    ("solve cartpole --num-masses 3", r"--num-masses belongs to spring_chain, which this hamq solve has not\."),
+    ("solve spring_chain --num-actuators None", r"--num-actuators takes a whole number, got 'None'\."),
     ("solve mine.py:make --points 3", r"--points belongs to .*; give your own arguments as --set points=VALUE\."),
     ("solve pendulum --out", r"--out needs a value; see hamq solve --help\."),
     ("solve pendulum --seed --out x", r"--seed needs a value"),
@@ -108,6 +110,12 @@ def test_command_line(hamq, words, sentence):
     outcome = hamq(*words.split())
     assert_refused(outcome, sentence)
     assert len(outcome.err.splitlines()) == 1
+
+
+def test_a_grid_that_nobody_can_enumerate(hamq):
+    refused = hamq("solve", "spring_chain", "--num-masses", 50)
+    assert_refused(refused, r"solve must enumerate the grid's 2\.656e\+95 states, more than .*; use fewer points per axis")
+    assert "spring_chain: 2.66e+95 states × 9 actions" in refused.err
 
 
 @pytest.mark.parametrize(("words", "sentence"), BEFORE_COMPUTING)

@@ -7,6 +7,7 @@ ids, as few and as fast as see the bug.
 
 from tests.mutants.mutant import Mutant
 from tests.mutants.table_study import STUDY_MUTANTS
+from tests.mutants.table_tensor import TENSOR
 
 INVARIANCE = "tests/sampling/test_invariance.py::test_gaussian_is_invariant"
 JUMPS = "tests/sampling/test_invariance.py::test_two_modes_are_invariant_under_jumps"
@@ -853,4 +854,5 @@ MUTANTS = [
         tests=("tests/problem/test_lapack.py::test_samplers_make_no_call_of_their_own[user-logit]",),
     ),
     *STUDY_MUTANTS,
+    *TENSOR,
 ]

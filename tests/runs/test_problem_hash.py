@@ -3,6 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from hamq.problem.actions import ProductActions
 from hamq.problem.grid import Grid
 from hamq.problem.kernel import GaussianKernel, UnnormalizedKernel
 from hamq.problem.problem import Problem
@@ -121,6 +122,23 @@ def test_a_grid_that_nobody_can_enumerate_has_a_hash():
         )
 
     assert problem_hash(ring(9)) == problem_hash(ring(9)) != problem_hash(ring(8))
+
+
+def test_every_level_of_a_product_is_in_the_hash():
+    """Also a level that no probe meets: the functions here do not look at the actions."""
+
+    def pushed(levels):
+        return posed(
+            actions=ProductActions(levels) if isinstance(levels, list) else levels,
+            kernel=GaussianKernel(lambda state, action: 0.5 * state + 0 * action[0], [0.3, 0.5]),
+            reward=lambda state, action: jnp.cos(3 * state[0]),
+        )
+
+    levels = [list(range(100)) for _ in range(4)]
+    other = [*levels[:3], [*range(99), 99.5]]
+    assert problem_hash(pushed(levels)) == problem_hash(pushed(levels)) != problem_hash(pushed(other))
+    listed = [levels[0], levels[1]]
+    assert problem_hash(pushed(listed)) == problem_hash(pushed(ProductActions(listed).enumerate()))
 
 
 @pytest.mark.parametrize("nudge", [1e-12, -1e-12])

@@ -1,10 +1,12 @@
-"""Problems to solve: the five of the paper, and one whose density nobody can normalise."""
+"""Problems to solve: the five of the paper, one whose density nobody can normalise, and two chains of any length."""
 
 from hamq.problem.zoo.acrobot import acrobot as acrobot
 from hamq.problem.zoo.cart_double_pendulum import cart_double_pendulum as cart_double_pendulum
 from hamq.problem.zoo.cartpole import cartpole as cartpole
 from hamq.problem.zoo.double_integrator import double_integrator as double_integrator
 from hamq.problem.zoo.pendulum import pendulum as pendulum
+from hamq.problem.zoo.pendulum_chain import pendulum_chain as pendulum_chain
 from hamq.problem.zoo.preset import Sourced as Sourced
 from hamq.problem.zoo.provenance import provenance as provenance
 from hamq.problem.zoo.repelling_agents import repelling_agents as repelling_agents
+from hamq.problem.zoo.spring_chain import spring_chain as spring_chain
