@@ -45,15 +45,25 @@ def stein_functions(
     return jnp.concatenate([gradient, field * gradient - slope])
 
 
-def tilt(functions: Float[Array, "functions n"]) -> Float[Array, " n"]:
-    """log w with w_i ∝ exp(λᵀz_i) and Σ w_i z_i ≈ 0, by damped Newton steps on the convex dual."""
+def tilt(functions: Float[Array, "functions n"], log_weights: Float[Array, " n"] | None = None) -> Float[Array, " n"]:
+    """log w with w_i ∝ w⁰_i·exp(λᵀz_i) and Σ w_i z_i ≈ 0, by damped Newton steps on the convex dual.
+
+    `log_weights` are those of draws that have weights w⁰ already; n is then their effective number.
+    """
     num, n = functions.shape
     z = jnp.where(jnp.isfinite(functions), functions, 0)
-    z = z / jnp.maximum(jnp.sqrt(jnp.mean(z**2, axis=1, keepdims=True)), 1e-12)
-    ridge = jnp.asarray(RIDGE / n, z.dtype)
+    if log_weights is None:
+        own, ridge = 0.0, jnp.asarray(RIDGE / n, z.dtype)
+        square = jnp.mean(z**2, axis=1, keepdims=True)
+    else:
+        own = jax.nn.log_softmax(jnp.where(jnp.isnan(log_weights), -jnp.inf, log_weights))
+        weights = jnp.exp(own)
+        ridge = RIDGE * jnp.sum(weights**2)
+        square = jnp.sum(weights[None, :] * z**2, axis=1, keepdims=True)
+    z = z / jnp.maximum(jnp.sqrt(square), 1e-12)
 
     def newton(_, multipliers):
-        w = jnp.exp(_log_weights(multipliers, z))
+        w = jnp.exp(_log_weights(multipliers, z, own))
         weighted = w[None, :] * z
         mean = jnp.sum(weighted, axis=1)
         second = jnp.stack([jnp.sum(z[f : f + 1] * weighted, axis=1) for f in range(num)])
@@ -64,8 +74,8 @@ def tilt(functions: Float[Array, "functions n"]) -> Float[Array, " n"]:
         return multipliers - step / (1 + jnp.sqrt(jnp.maximum(jnp.sum(slope * step), 0)))
 
     multipliers = jax.lax.fori_loop(0, NUM_NEWTON, newton, jnp.zeros((num,), z.dtype))
-    return _log_weights(multipliers, z)
+    return _log_weights(multipliers, z, own)
 
 
-def _log_weights(multipliers: Float[Array, " functions"], z: Float[Array, "functions n"]) -> Float[Array, " n"]:
-    return jax.nn.log_softmax(jnp.sum(multipliers[:, None] * z, axis=0))
+def _log_weights(multipliers: Float[Array, " functions"], z: Float[Array, "functions n"], own) -> Float[Array, " n"]:
+    return jax.nn.log_softmax(own + jnp.sum(multipliers[:, None] * z, axis=0))

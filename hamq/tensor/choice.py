@@ -1,0 +1,81 @@
+"""The best action of a state: all of them where they are few, else one actuator after the other, from several starts.
+
+An action is a vector of level numbers, one per actuator; a set that is no product is one actuator whose levels are its
+actions. Coordinate ascent ends where no change of a single actuator is better; whether that is the best of all is
+measured against enumeration on some states (`TensorSolution.action_gap`).
+"""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from hamq.problem.problem import Problem
+
+MAX_ENUMERATED = 32
+"""Actions up to which a product set is enumerated; beyond, coordinates are cheaper."""
+NUM_SWEEPS = 2
+
+Values = Callable[[Int[Array, "T C k"]], Float[Array, "T C"]]
+
+
+class Choices(eqx.Module):
+    """The set of actions, as numbers of levels: `tables[i]` are the levels of actuator i, padded by its last one."""
+
+    tables: Float[Array, "k L *parts"]
+    sizes: tuple[int, ...] = eqx.field(static=True)
+    is_product: bool = eqx.field(static=True)
+
+    @property
+    def num_actuators(self) -> int:
+        return len(self.sizes)
+
+    def action(self, levels: Int[Array, " k"]) -> Float[Array, "*k"]:
+        """The action that user functions are called with."""
+        if self.is_product:
+            return self.tables[jnp.arange(self.num_actuators), levels]
+        return self.tables[0, levels[0]]
+
+    def middle(self) -> Int[np.ndarray, " k"]:
+        return np.asarray([n // 2 for n in self.sizes], np.int32)
+
+    def starts(self, count: int) -> Int[np.ndarray, "starts k"]:
+        """Where coordinate ascent begins: the middle, then random levels; the same for all states."""
+        draws = np.random.default_rng(0).integers(0, self.sizes, (max(count - 1, 0), self.num_actuators))
+        return np.concatenate([self.middle()[None, :], draws]).astype(np.int32)[:count]
+
+    def random(self, generator: np.random.Generator, count: int) -> Int[np.ndarray, "count k"]:
+        return generator.integers(0, self.sizes, (count, self.num_actuators)).astype(np.int32)
+
+
+def make_choices(problem: Problem, max_enumerated: int = MAX_ENUMERATED) -> Choices:
+    levels = problem.action_levels
+    if levels is None or problem.num_actions <= max_enumerated:
+        problem_actions = np.asarray(problem.actions, np.float32)
+        return Choices(jnp.asarray(problem_actions)[None], (problem.num_actions,), False)
+    sizes = tuple(len(of_one) for of_one in levels)
+    table = [[*of_one, *[of_one[-1]] * (max(sizes) - len(of_one))] for of_one in levels]
+    return Choices(jnp.asarray(np.asarray(table, np.float32)), sizes, True)
+
+
+def best(choices: Choices, values: Values, starts: Int[Array, "T k"]) -> tuple[Float[Array, " T"], Int[Array, "T k"]]:
+    """(value, levels) of the best action found for each state, from one start per state."""
+    sizes = jnp.asarray(choices.sizes, jnp.int32)
+    levels = jnp.arange(max(choices.sizes), dtype=jnp.int32)
+
+    def improve(step, carry):
+        _, chosen = carry
+        i = step % choices.num_actuators
+        tried = jnp.minimum(levels, sizes[i] - 1)
+        candidates = jnp.broadcast_to(chosen[:, None, :], (chosen.shape[0], len(levels), chosen.shape[1]))
+        candidates = jnp.where(jnp.arange(chosen.shape[1])[None, None, :] == i, tried[None, :, None], candidates)
+        found = values(candidates)
+        top = jnp.argmax(found, axis=1)
+        return jnp.max(found, axis=1), chosen.at[:, i].set(tried[top])
+
+    num_steps = 1 if choices.num_actuators == 1 else NUM_SWEEPS * choices.num_actuators
+    empty = jnp.full((starts.shape[0],), -jnp.inf, jnp.float32)
+    return jax.lax.fori_loop(0, num_steps, improve, (empty, starts))

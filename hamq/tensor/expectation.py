@@ -1,0 +1,169 @@
+"""E[V(s')] of one pair with randomness that all pairs share, so that it is a smooth function of state and action.
+
+What is prepared of a pair does not depend on V and can be kept while its points stay: weighted next states (`Cloud`), or
+for product laws the expected weight of every node, which makes the expectation exact (`NodeWeights`). Coordinates are
+in the order of the cores.
+"""
+
+import abc
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Shaped
+
+from hamq.problem.kernel import CorrelatedDensity, GaussianKernel, ProductDensity
+from hamq.problem.problem import Problem
+from hamq.sampling.draws import AbstractSampler
+from hamq.sampling.exhaustive import Exhaustive
+from hamq.sampling.hmc import HMC
+from hamq.sampling.iid import IID
+from hamq.sampling.importance import Importance
+from hamq.tensor.choice import Choices
+from hamq.tensor.contraction import Axes, contract, interpolate, make_axes
+from hamq.tensor.gaussian import cut_draws, shared_normals
+from hamq.tensor.tilted import TiltedLaw, fit_law, tilted_draws
+from hamq.tensor.weights import expected_weights
+
+
+TRAJECTORY_STEP = 0.4
+"""Leapfrog step of weighted trajectories, in standard deviations of the fitted normal law."""
+
+
+class Cloud(NamedTuple):
+    """Weighted next states; the weights sum to one."""
+
+    points: Float[Array, "*batch d n"]
+    weights: Float[Array, "*batch n"]
+
+
+class NodeWeights(NamedTuple):
+    """E[hat_i] for every node of every axis."""
+
+    weights: Float[Array, "*batch d n"]
+
+
+class PairCost(NamedTuple):
+    """What one pair costs."""
+
+    samples: int
+    density_evaluations: int
+    gradient_evaluations: int
+
+
+class AbstractExpectation(eqx.Module):
+    """How E[V] is computed."""
+
+    @abc.abstractmethod
+    def prepare(self, state: Float[Array, " d"], action: Shaped[Array, "..."]) -> Cloud | NodeWeights:
+        """What is needed of ONE pair; the state in the order of the grid."""
+
+    @property
+    @abc.abstractmethod
+    def cost(self) -> PairCost: ...
+
+
+class ExactExpectation(AbstractExpectation):
+    """Product laws: closed forms on every axis."""
+
+    problem: Problem
+    order: tuple[int, ...] = eqx.field(static=True)
+
+    def prepare(self, state, action):
+        density = self.problem.density(state, action)
+        assert isinstance(density, ProductDensity)
+        order = list(self.order)
+        axes, num_nodes = make_axes(self.problem.grid, self.order), max(self.problem.grid.points)
+        each = jax.vmap(lambda axis, mean, std: expected_weights(axis, mean, std, num_nodes))
+        return NodeWeights(each(axes, density.mean[jnp.asarray(order)], density.std[jnp.asarray(order)]))
+
+    @property
+    def cost(self):
+        return PairCost(0, 0, 0)
+
+
+class GaussianExpectation(AbstractExpectation):
+    """Normal laws cut to the box, drawn coordinate by coordinate (`gaussian.py`)."""
+
+    problem: Problem
+    normals: Float[Array, "d n"]
+    order: tuple[int, ...] = eqx.field(static=True)
+
+    def prepare(self, state, action):
+        density = self.problem.density(state, action)
+        assert isinstance(density, (ProductDensity, CorrelatedDensity))
+        points, log_weights = cut_draws(density, self.problem.grid, self.normals)
+        return Cloud(points[jnp.asarray(self.order)], jax.nn.softmax(log_weights))
+
+    @property
+    def cost(self):
+        return PairCost(self.normals.shape[1], 0, 0)
+
+
+class TiltedExpectation(AbstractExpectation):
+    """Any density: draws of a fitted normal law, carried by Hamiltonian trajectories, weighted (`tilted.py`)."""
+
+    problem: Problem
+    law: TiltedLaw
+    order: tuple[int, ...] = eqx.field(static=True)
+
+    def prepare(self, state, action):
+        points, weights = tilted_draws(self.problem, self.law, state, action)
+        return Cloud(points[jnp.asarray(self.order)], weights)
+
+    @property
+    def cost(self):
+        return PairCost(*self.law.cost)
+
+
+def best_sampler(problem: Problem) -> AbstractSampler:
+    """What measured best (docs/high_dimension.md): exact sums, tilted draws of a normal law, or weighted trajectories."""
+    if problem.is_product:
+        return Exhaustive()
+    d = problem.grid.dimension
+    return IID(max(32, 2 * d)) if isinstance(problem.kernel, GaussianKernel) else Importance(256)
+
+
+def make_expectation(
+    problem: Problem, sampler: AbstractSampler, choices: Choices, order: tuple[int, ...], seed: int
+) -> AbstractExpectation:
+    """The library's samplers, with randomness that all states share."""
+    is_gaussian = isinstance(problem.kernel, GaussianKernel)
+    if isinstance(sampler, Exhaustive):
+        if not problem.is_product:
+            raise ValueError(
+                f"solve_tensor: sampler Exhaustive needs a law that is a product over the axes, and {problem.name} has none; "
+                "use IID for a Gaussian kernel, HMC or Importance for others."
+            )
+        return ExactExpectation(problem, order)
+    if isinstance(sampler, IID):
+        if not is_gaussian:
+            raise ValueError(
+                f"solve_tensor: sampler IID needs a GaussianKernel, and {problem.name} has an unnormalised one; "
+                "use HMC or Importance."
+            )
+        return GaussianExpectation(problem, _normals(sampler.num_samples, problem, seed), order)
+    if not isinstance(sampler, (HMC, Importance)):
+        raise ValueError(f"solve_tensor: sampler must be IID, HMC, Importance or Exhaustive, got {sampler!r}.")
+    steps = sampler.num_leapfrog if isinstance(sampler, HMC) else 0
+    step_size = sampler.step_size if isinstance(sampler, HMC) and sampler.step_size is not None else TRAJECTORY_STEP
+
+    def actions_at(generator, count):
+        return np.asarray(jax.vmap(choices.action)(jnp.asarray(choices.random(generator, count))))
+
+    return TiltedExpectation(problem, fit_law(problem, actions_at, sampler.num_samples, steps, step_size, seed), order)
+
+
+def _normals(num_samples: int, problem: Problem, seed: int) -> Float[Array, "d n"]:
+    return jnp.asarray(shared_normals(num_samples, problem.grid.dimension, seed), jnp.float32)
+
+
+def expected(cores: Float[Array, "d R nR"], axes: Axes, prepared: Any) -> Float[Array, " B"]:
+    """E[V] for a batch of prepared pairs."""
+    if isinstance(prepared, NodeWeights):
+        return contract(cores, jnp.moveaxis(prepared.weights, 0, 2))
+    points = jnp.moveaxis(prepared.points, 1, 0)
+    values = interpolate(cores, axes, points.reshape(points.shape[0], -1)).reshape(prepared.weights.shape)
+    return jnp.sum(prepared.weights * values, axis=-1)

@@ -1,0 +1,333 @@
+"""Value iteration with V as a tensor train: `solve_tensor`.
+
+One iteration is one improvement of the policy. The first ones at a rank are cross sweeps: they choose the points, fiber
+by fiber, and the backup V ← max_a r + γ·E[V] gives their values. Then the points are frozen, fibers of the last sweep and
+random states, a few times more than the cores have numbers; the best action of each is found, what is drawn for it is
+kept, and a few evaluations V ← r_π + γ·P_π·V follow at a fraction of the price, each fitted by least squares. Every step
+also adds γ/(1 − γ) times the mean of (backup − V), which takes off at once what value iteration would need 1/(1 − γ)
+iterations for. Held-out states, used for nothing else, give the residual: when it stalls the rank grows, unless the last
+growth did not help.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+
+from hamq.exact.solution import History
+from hamq.problem.problem import Problem
+from hamq.sampling.draws import AbstractSampler
+from hamq.tensor import cross, train
+from hamq.tensor.backup import Bellman, Engine
+from hamq.tensor.choice import make_choices
+from hamq.tensor.contraction import padded
+from hamq.tensor.cross import Sets
+from hamq.tensor.expectation import best_sampler, make_expectation
+from hamq.tensor.least_squares import Groups, fit, make_groups
+from hamq.tensor.ordering import find_order
+from hamq.tensor.settings import TensorSettings, resolve
+from hamq.tensor.solution import TensorSolution
+from hamq.tensor.train import Train
+from hamq.types import Key, as_key
+
+NUM_HELD_OUT = 1024
+NUM_SWEPT = 2
+"""Cross iterations at every rank."""
+NUM_EVALUATIONS = 4
+POINTS_PER_NUMBER = 2.0
+"""Random states per number of the cores, beside the fibers."""
+GROWTH = 1.5
+STALLED = 0.95
+"""The rank is exhausted when an iteration leaves more than this part of the best residual so far."""
+HELPFUL = 0.85
+"""A growth of the rank that leaves more than this part of the residual was the last one."""
+MAX_KEPT = 2**29
+"""Bytes of kept draws; more are drawn anew each time."""
+
+
+class Row(NamedTuple):
+    """One iteration.
+
+    residual    rms of (backup − V) over held-out states, as a part of the rms of V
+    rank        of V
+    points      states that were backed up in this iteration
+    reads, samples, density_evaluations, gradient_evaluations, seconds     spent so far
+    """
+
+    residual: float
+    rank: int
+    points: int
+    reads: int
+    samples: int
+    density_evaluations: int
+    gradient_evaluations: int
+    seconds: float
+
+
+COLUMNS = Row._fields
+
+
+class State(NamedTuple):
+    """What the next iteration needs.
+
+    num_done    iterations at this rank
+    shift       what the next sweep adds to every backup
+    levels      the last actions at the frozen points
+    best        the train with the least residual so far, and that residual
+    before      the least residual of the ranks before
+    residuals   of the iterations at this rank
+    """
+
+    value: Train
+    sets: Sets
+    rank: int
+    num_done: int = 0
+    shift: float = 0.0
+    levels: Int[np.ndarray, "P k"] | None = None
+    best: tuple[Train, float] = ((), math.inf)
+    before: float = math.inf
+    residuals: tuple[float, ...] = ()
+
+
+class Iterate(NamedTuple):
+    """What `callback` is given; `checkpoint()` is all that `solve_tensor(resume=…)` needs to go on."""
+
+    iteration: int
+    iterations: int
+    row: Row
+    history: Callable[[], History]
+    checkpoint: Callable[[], dict[str, np.ndarray]]
+
+
+class Run:
+    """What does not change: the engine, its settings, the held-out states."""
+
+    def __init__(self, problem: Problem, settings: TensorSettings, seed: int):
+        self.problem, self.settings, self.seed = problem, settings, seed
+        choices = make_choices(problem)
+        self.order = find_order(problem, choices) if settings.order is None else settings.order
+        sampler = best_sampler(problem) if settings.sampler is None else settings.sampler
+        expectation = make_expectation(problem, sampler, choices, self.order, seed)
+        self.engine = Engine(Bellman(problem, choices, expectation, self.order), settings.num_starts)
+        self.points = tuple(problem.grid.points[axis] for axis in self.order)
+        self.held_out = self.engine.states(self.random_nodes(NUM_HELD_OUT, 1))
+        self.began = time.monotonic()
+
+    def random_nodes(self, count: int, stream: int) -> Int[np.ndarray, "P d"]:
+        return np.random.default_rng([self.seed, stream]).integers(0, self.points, (count, len(self.points)))
+
+    def padded(self, state: State) -> jax.Array:
+        return jnp.asarray(padded(state.value, state.rank))
+
+    @property
+    def pull(self) -> float:
+        """γ/(1 − γ): a constant that is missing from V is missing 1/(1 − γ) times."""
+        return self.problem.discount / (1 - self.problem.discount)
+
+
+def first_state(run: Run) -> State:
+    generator = np.random.default_rng([run.seed, 0])
+    rank = run.settings.rank
+    return State(train.constant(run.points, 0.0), cross.random_sets(run.points, rank, generator), rank)
+
+
+def sweep(run: Run, state: State) -> State:
+    """V ← backup of V, on points that cross approximation chooses anew, there and back."""
+    cores, points = run.padded(state), run.points
+
+    def read(indices):
+        return run.engine.greedy(cores, run.engine.states(indices))[0] + state.shift
+
+    _, sets = cross.sweep_right(read, points, state.sets)
+    value, sets = cross.sweep_left(read, points, sets)
+    return state._replace(value=train.rounded(value, 1e-7, state.rank), sets=sets, levels=None)
+
+
+class Frozen(NamedTuple):
+    """The points of a rank, once they have settled."""
+
+    states: Float[np.ndarray, "P d"]
+    groups: Groups
+    num_random: int
+
+
+def freeze(run: Run, state: State) -> Frozen:
+    fibers = cross.all_fibers(run.points, state.sets)
+    at_random = run.random_nodes(int(POINTS_PER_NUMBER * len(fibers)), 1 + state.rank)
+    indices = np.concatenate([fibers, at_random])
+    return Frozen(run.engine.states(indices), make_groups(indices, run.points), len(at_random))
+
+
+def improve(run: Run, state: State, frozen: Frozen) -> State:
+    """The best actions at the frozen points, then evaluations of that policy."""
+    engine, states, count = run.engine, frozen.states, len(frozen.states)
+    values, levels = engine.greedy(run.padded(state), states, state.levels)
+    state = _fitted(run, state, frozen, values)._replace(levels=levels)
+    kept = engine.keep(states, levels) if engine.num_bytes(count) <= MAX_KEPT else None
+    for _ in range(NUM_EVALUATIONS):
+        cores = run.padded(state)
+        values = engine.evaluate_anew(cores, states, levels) if kept is None else engine.evaluate(cores, kept, count)
+        state = _fitted(run, state, frozen, values)
+    return state
+
+
+def _fitted(run: Run, state: State, frozen: Frozen, values: Float[np.ndarray, " P"]) -> State:
+    """The train nearest to the values at the frozen points, with the mean change pulled to its limit."""
+    before = run.engine.interpolate(run.padded(state), frozen.states[-frozen.num_random :])
+    shift = run.pull * float(np.mean(values[-frozen.num_random :] - before))
+    return state._replace(value=fit(state.value, values + shift, frozen.groups, state.rank))
+
+
+def residual(run: Run, state: State) -> tuple[float, float]:
+    """(rms of backup − V over the held-out states as a part of the rms of V, mean of backup − V)."""
+    cores = run.padded(state)
+    values = run.engine.interpolate(cores, run.held_out)
+    missing = run.engine.greedy(cores, run.held_out)[0] - values
+    size = math.sqrt(np.mean(values**2))
+    return math.sqrt(np.mean(missing**2)) / max(size, 1e-30), float(np.mean(missing))
+
+
+def grown(run: Run, state: State) -> State:
+    rank = min(max(state.rank + 1, round(GROWTH * state.rank)), run.settings.max_rank)
+    generator = np.random.default_rng([run.seed, 0, rank])
+    sets = cross.random_sets(run.points, rank, generator, state.sets)
+    return State(state.value, sets, rank, shift=state.shift, best=state.best, before=state.best[1])
+
+
+def solve_tensor(
+    problem: Problem,
+    *,
+    sampler: AbstractSampler | None = None,
+    rank: int = 8,
+    max_rank: int = 24,
+    iterations: int = 40,
+    tolerance: float = 0.01,
+    order: Any = None,
+    num_starts: int = 1,
+    key: Key | int = 0,
+    callback: Callable[[Iterate], Any] | None = None,
+    resume: dict[str, np.ndarray] | None = None,
+) -> TensorSolution:
+    """V as a tensor train on the grid's nodes, for grids that no table can hold; law="linear".
+
+    sampler         None: Exhaustive (exact sums) for product laws, IID for Gaussian kernels, Importance for others; HMC
+                    carries the draws by weighted trajectories of `num_leapfrog` steps
+    rank, max_rank  of the first train, and up to which it grows while the residual asks for it
+    tolerance       stop when the rms residual over held-out states is this part of the rms of V
+    order           of the axes along the train; None: what depends on each other side by side
+    num_starts      of the coordinate-wise search for the best of many actions
+    resume          what `checkpoint()` of the last Iterate gave; all other arguments as before
+    """
+    settings = resolve(problem, sampler, rank, max_rank, iterations, tolerance, order, num_starts)
+    run = Run(problem, settings, _seed(key))
+    state, rows = (first_state(run), []) if resume is None else restored(run, resume)
+    frozen, elapsed = None, rows[-1].seconds if rows else 0.0
+    while len(rows) < iterations and not (rows and _is_over(run, state)):
+        if rows and _is_exhausted(state):
+            state, frozen = grown(run, state), None
+        if state.num_done < NUM_SWEPT:
+            state = sweep(run, state)
+            num_points = len(cross.all_fibers(run.points, state.sets))
+        else:
+            frozen = freeze(run, state) if frozen is None else frozen
+            state, num_points = improve(run, state, frozen), len(frozen.states)
+        state = measured(run, state)
+        spent = elapsed + time.monotonic() - run.began
+        rows.append(Row(state.residuals[-1], state.rank, num_points, run.engine.reads, *run.engine.cost, spent))
+        if callback is not None:
+            callback(_iterate(run, state, rows, iterations))
+    converged = state.best[1] <= tolerance
+    return TensorSolution(
+        problem, state.best[0], run.order, _history(rows), _sentence(run, state, rows), converged, state.best[1], run.engine
+    )
+
+
+def measured(run: Run, state: State) -> State:
+    """With the residual of its train."""
+    missing, mean = residual(run, state)
+    best = (state.value, missing) if missing < state.best[1] else state.best
+    residuals = (*state.residuals, missing)
+    return state._replace(num_done=state.num_done + 1, shift=run.pull * mean, best=best, residuals=residuals)
+
+
+def _is_exhausted(state: State) -> bool:
+    """Whether more iterations at this rank will not help: the last one hardly did."""
+    fitted = state.residuals[NUM_SWEPT:]
+    return len(fitted) >= 2 and fitted[-1] > STALLED * min(fitted[:-1])
+
+
+def _is_over(run: Run, state: State) -> bool:
+    if state.best[1] <= run.settings.tolerance:
+        return True
+    is_last = state.rank >= run.settings.max_rank or min(state.residuals) > HELPFUL * state.before
+    return _is_exhausted(state) and is_last
+
+
+def _sentence(run: Run, state: State, rows: list[Row]) -> str:
+    found, last = state.best[1], rows[-1]
+    spent = f"{last.reads:,} backups, {last.samples:,} draws"
+    size = max(train.ranks(state.best[0]))
+    if found <= run.settings.tolerance:
+        return f"residual {found:.2%} of V at rank {size} after {len(rows)} iterations ({spent})"
+    head = f"residual {found:.2%} of V at rank {size} where {run.settings.tolerance:.2%} was asked for"
+    if not _is_exhausted(state):
+        return f"{head}, and still falling after {len(rows)} iterations; use more iterations ({spent})"
+    if min(state.residuals) > HELPFUL * state.before:
+        return (
+            f"{head}; rank {state.rank} hardly helped after {state.before:.2%}: V does not compress on this grid; use more "
+            f"points per axis, another order, or a table ({spent})"
+        )
+    return f"{head}; raise max_rank = {run.settings.max_rank} ({spent})"
+
+
+def _seed(key: Key | int) -> int:
+    """A seed of the shared random numbers from a key."""
+    return int(np.asarray(jax.random.key_data(as_key(key)), np.uint32)[-1])
+
+
+def _history(rows: list[Row]) -> History:
+    return History(**{name: np.asarray([getattr(row, name) for row in rows]) for name in COLUMNS})
+
+
+def _iterate(run: Run, state: State, rows: list[Row], iterations: int) -> Iterate:
+    rows = list(rows)
+    return Iterate(len(rows), iterations, rows[-1], lambda: _history(rows), lambda: saved(run, state, rows))
+
+
+def saved(run: Run, state: State, rows: list[Row]) -> dict[str, np.ndarray]:
+    """Everything that `restored` needs, as arrays."""
+    arrays: dict[str, Any] = {f"rows/{name}": [getattr(row, name) for row in rows] for name in COLUMNS}
+    arrays |= {f"value/{k}": core for k, core in enumerate(state.value)}
+    arrays |= {f"best/{k}": core for k, core in enumerate(state.best[0])}
+    arrays |= {f"left/{k}": indices for k, indices in enumerate(state.sets.left)}
+    arrays |= {f"right/{k}": indices for k, indices in enumerate(state.sets.right)}
+    if state.levels is not None:
+        arrays["levels"] = state.levels
+    numbers = (state.shift, state.best[1], state.before)
+    arrays |= {"numbers": numbers, "counts": (state.rank, state.num_done, run.engine.reads, run.engine.pairs)}
+    arrays |= {"residuals": state.residuals, "order": run.order}
+    return {name: np.asarray(array) for name, array in arrays.items()}
+
+
+def restored(run: Run, arrays: dict[str, np.ndarray]) -> tuple[State, list[Row]]:
+    if "counts" not in arrays:
+        raise ValueError("solve_tensor: resume has no 'counts'; give it what `checkpoint()` of an Iterate returned.")
+    if tuple(arrays["order"].tolist()) != run.order:
+        raise ValueError(
+            f"solve_tensor: resume has the axes in the order {arrays['order'].tolist()}, this run in {list(run.order)}; "
+            "resume with the problem and order it was started with."
+        )
+    rank, num_done, run.engine.reads, run.engine.pairs = arrays["counts"].tolist()
+    shift, least, before = arrays["numbers"].tolist()
+    d = len(run.points)
+    value, best = (tuple(arrays[f"{name}/{k}"] for k in range(d)) for name in ("value", "best"))
+    sets = Sets(*(tuple(arrays[f"{name}/{k}"] for k in range(d + 1)) for name in ("left", "right")))
+    residuals = tuple(arrays["residuals"].tolist())
+    state = State(value, sets, rank, num_done, shift, arrays.get("levels"), (best, least), before, residuals)
+    columns = [arrays[f"rows/{name}"].tolist() for name in COLUMNS]
+    return state, [Row(*values) for values in zip(*columns, strict=True)]

@@ -1,0 +1,157 @@
+"""Weighted draws of a density without a normaliser, as a smooth function of state and action.
+
+1. A normal law N(μ(s, a), P⁻¹) is fitted to the density's score ∇log p (Fisher divergence; needs no normaliser and does
+   not see the walls): P is constant, μ(s, a) = x₀ + P⁻¹·∇log p(x₀), one Newton step from x₀ = B·(1, s, a). It is exact
+   where the density is Gaussian with a constant covariance, whatever its mean does.
+2. Its draws, cut to the box, with random numbers that all pairs share, are carried towards the density by
+   `num_leapfrog` leapfrog steps of annealed Hamiltonian dynamics. There is no rejection: the leapfrog map preserves
+   volume, so a draw that starts as q(y₀)·N(m₀) and ends at (y, m) has the weight
+
+       w = p(y)/q(y₀) · Π_steps N(m_out)/N(m_in)
+
+   (annealed importance sampling with uncorrected Hamiltonian moves). A rejection would make the weighted mean jump where
+   state or action change a little, and cross approximation lives on its being smooth.
+3. The weights are tilted to obey Stein's identities (sampling/calibration.py).
+
+Zero steps are plain importance sampling.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from hamq.problem.kernel import AbstractDensity, CorrelatedDensity
+from hamq.problem.problem import Problem
+from hamq.sampling.calibration import stein_functions, tilt
+from hamq.sampling.walls import LogitPotential, make_potential
+from hamq.tensor.gaussian import cut_draws, shared_normals
+
+NUM_FITTED, NUM_ROUNDS = 2048, 3
+EDGE = 1e-6
+"""Part of the box's width that draws are kept off the walls, where the logit coordinates end."""
+
+
+class TiltedLaw(eqx.Module):
+    """What is the same for all pairs: the fitted normal law and the shared random numbers."""
+
+    regression: Float[Array, "d features"]
+    root: Float[Array, "d d"]
+    precision: Float[Array, "d d"]
+    normals: Float[Array, "d n"]
+    momenta: Float[Array, "steps d n"]
+    step_size: float = eqx.field(static=True)
+
+    @property
+    def cost(self) -> tuple[int, int, int]:
+        n, steps = self.normals.shape[1], self.momenta.shape[0]
+        return n, n, n * (steps + 1) + 1
+
+
+def normal_at(law: TiltedLaw, density: AbstractDensity, state, action, grid) -> CorrelatedDensity:
+    """The fitted normal law of one pair."""
+    reference = law.regression @ _features(state, action)
+    lower, upper = jnp.asarray(grid.lower, state.dtype), jnp.asarray(grid.upper, state.dtype)
+    inside = jnp.where(jnp.asarray(grid.periodic), reference, jnp.clip(reference, lower, upper))
+    covariance = law.root @ law.root.T
+    mean = inside + covariance @ density.gradient(inside)
+    return CorrelatedDensity(mean, law.root, law.precision)
+
+
+def tilted_draws(problem: Problem, law: TiltedLaw, state, action) -> tuple[Float[Array, "d n"], Float[Array, " n"]]:
+    """(points, weights that sum to one) of one pair."""
+    density = problem.density(state, action)
+    base = normal_at(law, density, state, action, problem.grid)
+    points, log_base = cut_draws(base, problem.grid, law.normals)
+    target = make_potential("logit", density, problem.grid, 1.0)
+    start = make_potential("logit", base, problem.grid, 1.0)
+    assert isinstance(target, LogitPotential) and isinstance(start, LogitPotential)
+    scale = _scale(start, base)
+    y = jax.vmap(lambda point: _lift(target, point), 1, 1)(points)
+    y, gradients, gains = jax.vmap(
+        lambda y, momenta: _carry(target, start, scale, y, momenta, law.step_size), (1, 2), (1, 1, 0)
+    )(y, law.momenta)
+    log_weights = tilt(stein_functions(target, y, gradients), log_base + gains)
+    placed = jax.vmap(lambda one: problem.grid.wrap(target.place(one)), 1, 1)(y)
+    return placed, jnp.exp(log_weights)
+
+
+def _lift(potential: LogitPotential, point: Float[Array, " d"]) -> Float[Array, " d"]:
+    share = jnp.clip((point - potential.lower) / (potential.upper - potential.lower), EDGE, 1 - EDGE)
+    return potential.where_circle(point, jnp.log(share) - jnp.log1p(-share))
+
+
+def _scale(potential: LogitPotential, base: CorrelatedDensity) -> Float[Array, " d"]:
+    """Standard deviations in logit coordinates about where the base law has its mass: units of a leapfrog step."""
+    width, std = potential.upper - potential.lower, 1 / jnp.sqrt(jnp.diagonal(base.precision))
+    share = jnp.clip((base.mean - potential.lower) / width, std / width, 1 - std / width)
+    slope = width * jnp.maximum(share * (1 - share), 0.05)
+    return potential.where_circle(std, 1 / jnp.sqrt((slope / std) ** 2 + 0.25))
+
+
+def _carry(target: LogitPotential, start: LogitPotential, scale, y, momenta, step_size: float):
+    """(y, ∇U there, log-weight) after the annealed steps: U_β = (1 − β)·U_start + β·U_target, β from 1/steps to 1."""
+    steps = momenta.shape[0]
+    gain = start.energy(y)
+
+    def step(carry, given):
+        y, gain = carry
+        momentum, share = given
+
+        def slope(y):
+            return scale * (share * target.gradient(y) + (1 - share) * start.gradient(y))
+
+        before = 0.5 * jnp.sum(momentum**2)
+        momentum = momentum - 0.5 * step_size * slope(y)
+        y = y + step_size * scale * momentum
+        momentum = momentum - 0.5 * step_size * slope(y)
+        return (y, gain + before - 0.5 * jnp.sum(momentum**2)), None
+
+    if steps:
+        shares = jnp.arange(1, steps + 1, dtype=y.dtype) / steps
+        (y, gain), _ = jax.lax.scan(step, (y, gain), (momenta, shares))
+    return y, target.gradient(y), gain - target.energy(y)
+
+
+def _features(state, action) -> Array:
+    return jnp.concatenate([jnp.ones(1, state.dtype), state, jnp.atleast_1d(action)])
+
+
+def fit_law(problem: Problem, actions_at, num_samples: int, num_leapfrog: int, step_size: float, seed: int) -> TiltedLaw:
+    """The normal law whose score is nearest to the density's, at draws of the law itself; three rounds.
+
+    `actions_at(generator, count)` draws actions. The first round looks at points all over the box.
+    """
+    grid, generator = problem.grid, np.random.default_rng(seed)
+    d = grid.dimension
+    low, high = np.asarray(grid.lower), np.asarray(grid.upper)
+    states = jnp.asarray(generator.uniform(low, high, (NUM_FITTED, d)), jnp.float32)
+    actions = jnp.asarray(actions_at(generator, NUM_FITTED), jnp.float32)
+    points = jnp.asarray(generator.uniform(low, high, (NUM_FITTED, d)), jnp.float32)
+    score = jax.jit(jax.vmap(lambda x, s, a: problem.density(s, a).gradient(x)))
+    features = np.asarray(jax.vmap(_features)(states, actions), np.float64)
+    for _ in range(NUM_ROUNDS):
+        precision, regression = _fit(np.asarray(points, np.float64), features, np.asarray(score(points, states, actions)))
+        root = np.linalg.cholesky(np.linalg.inv(precision))
+        draws = features @ regression.T + generator.standard_normal((NUM_FITTED, d)) @ root.T
+        points = jnp.asarray(np.clip(draws, low, high), jnp.float32)
+    normals = shared_normals(num_samples, d, seed)
+    momenta = [shared_normals(num_samples, d, seed + 1 + t) for t in range(num_leapfrog)]
+    momenta = np.asarray(momenta).reshape(num_leapfrog, d, num_samples)
+    regression, root, precision, normals, momenta = (
+        jnp.asarray(a, jnp.float32) for a in (regression, root, precision, normals, momenta)
+    )
+    return TiltedLaw(regression, root, precision, normals, momenta, step_size)
+
+
+def _fit(points, features, scores) -> tuple[np.ndarray, np.ndarray]:
+    """(P, B) of the least squares fit ∇log p ≈ −P·x + P·B·f; P made symmetric and positive."""
+    finite = np.isfinite(scores).all(axis=1)
+    known = np.concatenate([points, features], axis=1)[finite]
+    solution = np.linalg.lstsq(known, scores[finite].astype(np.float64), rcond=None)[0].T
+    d = points.shape[1]
+    values, vectors = np.linalg.eigh(-(solution[:, :d] + solution[:, :d].T) / 2)
+    floor = 1e-3 * max(values.max(), 1e-12)
+    precision = (vectors * np.maximum(values, floor)) @ vectors.T
+    return precision, np.linalg.solve(precision, solution[:, d:])
