@@ -7,6 +7,14 @@ if TYPE_CHECKING:
     from hamq.certificates import theory as theory
     from hamq.certificates.comparison import Comparison as Comparison
     from hamq.certificates.comparison import compare as compare
+    from hamq.certificates.linear_quadratic import lqr_policy as lqr_policy
+    from hamq.certificates.model_predictive import mpc_policy as mpc_policy
+    from hamq.certificates.rollouts import Rollouts as Rollouts
+    from hamq.certificates.rollouts import paired_difference as paired_difference
+    from hamq.certificates.rollouts import random_starts as random_starts
+    from hamq.certificates.rollouts import rollouts as rollouts
+    from hamq.certificates.tensor_residual import Residuals as Residuals
+    from hamq.certificates.tensor_residual import tensor_residuals as tensor_residuals
     from hamq.completion.anchors import Anchors as Anchors
     from hamq.completion.nuclear_norm import NuclearNorm as NuclearNorm
     from hamq.completion.rank import effective_rank as effective_rank
@@ -26,6 +34,7 @@ if TYPE_CHECKING:
     from hamq.problem.kernel import UnnormalizedKernel as UnnormalizedKernel
     from hamq.problem.problem import Problem as Problem
     from hamq.report.policy_map import plot as plot
+    from hamq.runs.loading import load_tensor as load_tensor
     from hamq.runs.reading import read_run as read_run
     from hamq.sampling.exhaustive import Exhaustive as Exhaustive
     from hamq.sampling.hmc import HMC as HMC
@@ -48,6 +57,8 @@ _HOME = {
     "NuclearNorm": "hamq.completion.nuclear_norm",
     "Problem": "hamq.problem.problem",
     "ProductActions": "hamq.problem.actions",
+    "Residuals": "hamq.certificates.tensor_residual",
+    "Rollouts": "hamq.certificates.rollouts",
     "SoftImpute": "hamq.completion.soft_impute",
     "Solution": "hamq.exact.solution",
     "TensorSolution": "hamq.tensor.solution",
@@ -58,12 +69,19 @@ _HOME = {
     "evaluate_policy": "hamq.exact.bellman",
     "expected_values": "hamq.learning.backup",
     "literal_provenance": "hamq.learning.literal",
+    "load_tensor": "hamq.runs.loading",
+    "lqr_policy": "hamq.certificates.linear_quadratic",
+    "mpc_policy": "hamq.certificates.model_predictive",
+    "paired_difference": "hamq.certificates.rollouts",
     "paper_literal": "hamq.learning.literal",
     "plot": "hamq.report.policy_map",
+    "random_starts": "hamq.certificates.rollouts",
     "read_run": "hamq.runs.reading",
+    "rollouts": "hamq.certificates.rollouts",
     "solve": "hamq.learning.q_iteration",
     "solve_exact": "hamq.exact.value_iteration",
     "solve_tensor": "hamq.tensor.solve",
+    "tensor_residuals": "hamq.certificates.tensor_residual",
 }
 
 __version__ = "0.1.0"

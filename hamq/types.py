@@ -21,6 +21,10 @@ class HamqWarning(UserWarning):
     """Something that will probably not give what was asked for; the sentence says what to change."""
 
 
+class NonFiniteError(ArithmeticError):
+    """A value that is not finite; the last good ones are in the last checkpoint."""
+
+
 def is_cpu() -> bool:
     """Whether JAX computes on the CPU, where small tiles and short loops are best."""
     return jax.default_backend() == "cpu"

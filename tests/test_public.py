@@ -20,8 +20,15 @@ NAMES = [
     "Solution",
     "UnnormalizedKernel",
     "evaluate_policy",
+    "load_tensor",
+    "lqr_policy",
+    "mpc_policy",
+    "paired_difference",
     "problems",
+    "random_starts",
+    "rollouts",
     "solve_exact",
+    "tensor_residuals",
 ]
 
 

@@ -54,13 +54,13 @@ def solve_arguments(request: Request, problem: Problem) -> dict[str, Any]:
 
 def _module(request: Request, role: str, chosen: Any, is_literal: bool) -> Any:
     """The sampler or completion: the chosen one with the options that were given."""
-    given = _without_prefix(role, request.given_in(role))
+    given = without_prefix(role, request.given_in(role))
     if is_literal and role not in request.given:
         return dataclasses.replace(chosen, **given)
     options = request.options[role]
     if isinstance(options, HMCOptions) and not given:
         return None  # the library's own choice
-    fields = _without_prefix(role, dataclasses.asdict(options))
+    fields = without_prefix(role, dataclasses.asdict(options))
     if fields.get("num_samples", 0) is None:
         fields["num_samples"] = DEFAULT_SAMPLES * fields.get("num_chains", 1)
     return MAKERS[getattr(request.options["solve"], role)](**fields)
@@ -73,7 +73,7 @@ def _counts_on_budget(request: Request, arguments: dict[str, Any]) -> bool:
     return is_open and not is_literal and arguments["max_gradients"] is None and arguments["schedule"] == "constant"
 
 
-def _without_prefix(role: str, fields: dict[str, Any]) -> dict[str, Any]:
+def without_prefix(role: str, fields: dict[str, Any]) -> dict[str, Any]:
     return {name.removeprefix(f"{role}_"): value for name, value in fields.items()}
 
 
@@ -86,7 +86,7 @@ def _initial(text: str | None) -> float | str | None:
 
 def make_config(named: Named, arguments: dict[str, Any], output: RunOptions) -> dict[str, Any]:
     """What the run folder keeps: enough to make the problem again, and to see that a resumed run is the same."""
-    settings = {name: _described(value) for name, value in arguments.items() if name != "key"}
+    settings = {name: described(value) for name, value in arguments.items() if name != "key"}
     return {
         "command": "solve",
         "problem": named._asdict(),
@@ -104,7 +104,7 @@ def free_fields(arguments: dict[str, Any]) -> tuple[str, ...]:
     return tuple(name for name in FREE_FIELDS if not (is_fixed and name == "iterations"))
 
 
-def _described(value: Any) -> Any:
+def described(value: Any) -> Any:
     if not dataclasses.is_dataclass(value):
         return value
     return {"kind": type(value).__name__} | {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}

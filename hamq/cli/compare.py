@@ -54,6 +54,10 @@ def _require_comparable(runs: dict[str, Run]) -> None:
     """Finished, and of one problem."""
     (first, reference), *_ = runs.items()
     for name, run in runs.items():
+        if run.config["command"] == "solve-tensor":
+            raise ValueError(
+                f"{name} holds a tensor train, and hamq compare needs tables of Q; hamq show and hamq report read it."
+            )
         if not run.is_finished:
             raise ValueError(f"{name} is not finished: it has {len(run.history)} iterations; continue it with --resume.")
         if run.manifest.problem != reference.manifest.problem:

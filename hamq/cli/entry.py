@@ -14,7 +14,7 @@ from hamq.cli.messages import say
 from hamq.cli.parsing import COMMANDS, parse, suggestion
 
 BAD_INPUT, INTERRUPTED = 2, 130
-"""Exit codes; 1, which `solve` and `exact` return, means a tolerance missed or a value that is not finite."""
+"""Exit codes; 1, which `solve`, `solve-tensor` and `exact` return, means a tolerance missed or a value not finite."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -56,15 +56,15 @@ def _run(argv: Sequence[str]) -> int:
         request = parse(command, rest)
     except SystemExit as stop:  # tyro has printed the help
         return int(stop.code or 0)
-    if command in ("solve", "exact") or (command == "paper" and "list" not in request.words):
+    if COMMANDS[command][0] == "PROBLEM" or command == "report" or (command == "paper" and "list" not in request.words):
         say(f"{command} {request.words[0]}: starting")  # before JAX, which takes a second or more
-    return importlib.import_module(f"hamq.cli.{command}").run(request)
+    return importlib.import_module(f"hamq.cli.{command.replace('-', '_')}").run(request)
 
 
 def _print_help() -> None:
     print("usage: hamq COMMAND [OPTIONS]\n\nStochastic control with transition densities known up to a constant.\n")
     for name, (needed, summary) in COMMANDS.items():
-        print(f"  hamq {name} {needed}".ljust(32) + summary)
+        print(f"  hamq {name} {needed}".ljust(34) + summary)
     print("\nhamq COMMAND --help shows its options. Compiled code is kept in ~/.cache/hamq, unless HAMQ_CACHE=off.")
 
 

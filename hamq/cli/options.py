@@ -152,7 +152,7 @@ COMPLETIONS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class RunOptions:
+class FolderOptions:
     """The run folder and what is printed."""
 
     out: str | None = None
@@ -165,6 +165,12 @@ class RunOptions:
     """Iterations between two checkpoints."""
     checkpoint_seconds: float = 60.0
     """Seconds between two checkpoints."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RunOptions(FolderOptions):
+    """The run folder and what is printed."""
+
     exact: bool = False
     """Solve exactly as well: progress and history then show the distance to Q*."""
     json: bool = False

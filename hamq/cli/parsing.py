@@ -12,17 +12,22 @@ from typing import Any, Literal, NamedTuple
 
 import tyro
 
-from hamq.cli import options
+from hamq.cli import options, tensor_options
 
 COMMANDS = {
     "list": ("", "the problems of the zoo"),
     "solve": ("PROBLEM", "solve a problem by Hamiltonian Q-Learning"),
+    "solve-tensor": ("PROBLEM", "solve one of many dimensions, V as a tensor train"),
     "exact": ("PROBLEM", "solve it exactly, between certified bounds"),
     "compare": ("RUN [RUN ...]", "runs against the exact answer and each other"),
     "show": ("RUN", "what a run folder holds"),
+    "report": ("RUN", "a page with maps of V and of the policy, for runs of solve-tensor"),
     "paper": ("FIGURE [FIGURE ...]", "the paper's figures and claims, as printed, corrected and improved"),
 }
 """By name: what must be given, and what it does."""
+
+SHORT = {"-h": "--help", "-o": "--out"}
+"""Options with one letter."""
 
 REMEDIES = {
     "PROBLEM": "hamq list shows those there are",
@@ -91,7 +96,7 @@ def _scan(command: str, argv: Sequence[str]) -> Scanned:
             words.append(token)
             continue
         name, equals, value = token.partition("=")
-        flag = "--help" if name == "-h" else name.replace("_", "-")
+        flag = SHORT.get(name, name.replace("_", "-"))
         if flag in switches and not equals:
             values[flag] = None
             tokens.append(flag)
@@ -151,7 +156,9 @@ def _chosen(command: str, words: Sequence[str], values: dict[str, str | None]) -
     """The default options of every role that this command line has."""
     if command == "paper":
         return {"study": options.StudyOptions()}
-    if command not in ("solve", "exact"):
+    if command == "report":
+        return {"output": tensor_options.ReportOptions()}
+    if COMMANDS[command][0] != "PROBLEM":
         return {"output": options.PrintOptions()}
     chosen: dict[str, Any] = {"exact": options.ExactOptions(), "output": options.ExactRunOptions()}
     if command == "solve":
@@ -161,9 +168,21 @@ def _chosen(command: str, words: Sequence[str], values: dict[str, str | None]) -
             "completion": options.COMPLETIONS[values.get("--completion") or _completion(values)],
             "output": options.RunOptions(),
         }
+    if command == "solve-tensor":
+        chosen = {
+            "tensor": tensor_options.TensorOptions(),
+            "sampler": tensor_options.TENSOR_SAMPLERS[values.get("--sampler") or "none"],
+            "output": tensor_options.TensorRunOptions(),
+        }
     if words and words[0] in options.ZOO:
-        chosen["problem"] = options.ZOO[words[0]].options
+        chosen["problem"] = _problem(command, words[0])
     return chosen | {"own": options.OwnOptions()}
+
+
+def _problem(command: str, name: str) -> Any:
+    """The options of a problem of the zoo; a train interpolates between the nodes, so its law is the linear one."""
+    found = options.ZOO[name].options
+    return dataclasses.replace(found, law="linear") if command == "solve-tensor" else found
 
 
 def _completion(values: dict[str, str | None]) -> str:
@@ -174,11 +193,17 @@ def _completion(values: dict[str, str | None]) -> str:
 def _all_groups(command: str) -> list[Any]:
     """Every dataclass whose options this command may have."""
     groups = list(_chosen(command, [], {}).values())
-    if command in ("solve", "exact"):
+    if COMMANDS[command][0] == "PROBLEM":
         groups += [entry.options for entry in options.ZOO.values()]
-    if command == "solve":
-        groups += [*options.SAMPLERS.values(), *options.COMPLETIONS.values()]
-    return groups
+    return [*groups, *_samplers(command).values(), *_completions(command).values()]
+
+
+def _samplers(command: str) -> dict[str, Any]:
+    return {"solve": options.SAMPLERS, "solve-tensor": tensor_options.TENSOR_SAMPLERS}.get(command, {})
+
+
+def _completions(command: str) -> dict[str, Any]:
+    return options.COMPLETIONS if command == "solve" else {}
 
 
 def _refuse_foreign(command: str, chosen: dict[str, Any], values: dict[str, str | None]) -> None:
@@ -188,8 +213,8 @@ def _refuse_foreign(command: str, chosen: dict[str, Any], values: dict[str, str 
         field = _field(flag)
         if field in known or flag == "--help":
             continue
-        owners = [f"--sampler {name}" for name, group in options.SAMPLERS.items() if field in _names(group)]
-        owners += [f"--completion {name}" for name, group in options.COMPLETIONS.items() if field in _names(group)]
+        owners = [f"--sampler {name}" for name, group in _samplers(command).items() if field in _names(group)]
+        owners += [f"--completion {name}" for name, group in _completions(command).items() if field in _names(group)]
         owners += [name for name, entry in options.ZOO.items() if field in _names(entry.options)]
         own = (
             ""
@@ -202,9 +227,9 @@ def _refuse_foreign(command: str, chosen: dict[str, Any], values: dict[str, str 
 def _by_tyro(command: str, chosen: dict[str, Any], tokens: Sequence[str]) -> list[Any]:
     """The chosen options, as the tokens change them."""
     fields = [(role, type(group), dataclasses.field(default=group)) for role, group in chosen.items()]
-    form = dataclasses.make_dataclass(command, fields, frozen=True)
+    form = dataclasses.make_dataclass(command.replace("-", "_"), fields, frozen=True)
     needed, summary = COMMANDS[command]
-    others = " --sampler NAME --completion NAME" if command == "solve" else ""
+    others = " --sampler NAME" * bool(_samplers(command)) + " --completion NAME" * bool(_completions(command))
     note = PROBLEM_NOTE.format(others=others).replace("\n", " ") if needed == "PROBLEM" else ""
     found = tyro.cli(
         form,

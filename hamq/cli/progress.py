@@ -9,7 +9,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 
 from hamq.cli.messages import say
-from hamq.learning.q_iteration import Iterate
+from hamq.cli.recording import Iterate
+from hamq.learning.record import Row as QRow
+from hamq.tensor.solve import Row as TensorRow
 
 SECONDS_BETWEEN_LINES = 1.0
 SECONDS_IN_A_PLAN = 10.0
@@ -57,10 +59,8 @@ class Progress:
             self._bar.update(self._task, description=self._head, completed=done, total=total, note="")
 
     def iteration(self, iterate: Iterate) -> None:
-        """From `solve(callback=…)`."""
-        row = iterate.row
-        error = f"change {row.change:.2e}" if math.isnan(row.distance) else f"distance to Q* {row.distance:.2e}"
-        self._show("iteration", iterate.iteration, iterate.iterations, f", {error}")
+        """From the callback of a solver."""
+        self._show("iteration", iterate.iteration, iterate.iterations, f", {_note(iterate.row)}")
 
     def _show(self, phase: str, done: int, total: int, note: str) -> None:
         now = time.monotonic()
@@ -87,3 +87,10 @@ class Progress:
             return ""
         rate = steps / seconds
         return f", {rate:,.{0 if rate > 10 else 1}f}/s, {(total - done) / rate:.0f} s left"
+
+
+def _note(row: QRow | TensorRow) -> str:
+    """What matters of a row of the history."""
+    if isinstance(row, TensorRow):
+        return f"residual {row.residual:.2%}, rank {row.rank}, {row.reads:,} backups, {row.seconds:.0f} s"
+    return f"change {row.change:.2e}" if math.isnan(row.distance) else f"distance to Q* {row.distance:.2e}"

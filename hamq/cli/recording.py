@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hamq.exact.solution import Solution
-from hamq.learning.q_iteration import Iterate
+from hamq.learning.q_iteration import Iterate as QIterate
 from hamq.runs.checkpointer import Checkpointer
 from hamq.runs.config import FREE_FIELDS
 from hamq.runs.errors import RunError
@@ -22,10 +22,15 @@ from hamq.runs.folder import RunFolder
 from hamq.runs.lock import LOCK, Lock
 from hamq.runs.manifest import MANIFEST, read_manifest
 from hamq.runs.storage import CONFIG
+from hamq.tensor.solution import TensorSolution
+from hamq.tensor.solve import Iterate as TensorIterate
+
+Iterate = QIterate | TensorIterate
+"""What a solver gives its callback: the iteration, its row, and on demand the history and what `resume` needs."""
 
 
 class Recording:
-    """A context manager. `start` is what `solve(resume=…)` continues from; `num_saved` the iterations on the disk."""
+    """A context manager. `start` is what the solver's `resume` continues from; `num_saved` the iterations on the disk."""
 
     def __init__(
         self,
@@ -80,7 +85,7 @@ class Recording:
             self._folder.save_checkpoint(self._last.checkpoint(), self._last.history())
             self.num_saved = self._last.iteration
 
-    def finish(self, solution: Solution, summary: dict[str, Any]) -> None:
+    def finish(self, solution: Solution | TensorSolution, summary: dict[str, Any]) -> None:
         if self._out is None:
             return
         if self._folder is None:

@@ -16,14 +16,17 @@ from hamq.cli.parsing import Request
 from hamq.cli.tables import make_console, make_table
 from hamq.runs.reading import Run, read_run
 from hamq.runs.storage import CHECKPOINT
+from hamq.tensor import train
 
 DRAWN = ("distance", "residual", "change", "error", "rank", "unidentified")
 """Columns of the history that are drawn where they vary."""
-SPENT = ("samples", "density_evaluations", "gradient_evaluations", "seconds")
+SPENT = ("reads", "samples", "density_evaluations", "gradient_evaluations", "seconds")
 """Columns that only grow."""
 DIGITS = {"seconds": 1}
 BARS = "▁▂▃▄▅▆▇█"
 WIDTH = 40
+LEVELS = 10
+"""Steps of a map of V."""
 MAX_MAP = 60
 """Cells per side that a terminal shows."""
 
@@ -39,7 +42,7 @@ def run(request: Request) -> int:
     console.print(_result(found))
     if len(found.history):
         console.print(_history(found))
-    if found.q is not None and (picture := policy_map(found.q, found.summary["grid"]["points"])) is not None:
+    if (picture := _map(found)) is not None:
         console.print(*picture, sep="\n")
     versions = ", ".join(f"{package} {version}" for package, version in found.manifest.versions.items())
     console.print(f"Written with {versions}; problem {found.manifest.problem[:12]}.", style="dim")
@@ -47,7 +50,8 @@ def run(request: Request) -> int:
 
 
 def can_resume(found: Run) -> bool:
-    return found.config["command"] == "solve" and (CHECKPOINT in found.manifest.files or not found.is_finished)
+    is_open = CHECKPOINT in found.manifest.files or not found.is_finished
+    return found.config["command"] in ("solve", "solve-tensor") and is_open
 
 
 def _described(found: Run) -> dict[str, Any]:
@@ -59,6 +63,7 @@ def _described(found: Run) -> dict[str, Any]:
         "result": found.result,
         "converged": found.converged,
         "error": found.error,
+        "residual": found.residual,
         "summary": found.summary,
         "history": {name: column.tolist() for name, column in found.history.columns.items()},
         "versions": found.manifest.versions,
@@ -88,7 +93,15 @@ def _result(found: Run) -> Text:
         saved = f"Not finished: {len(found.history)} iterations are saved; the same command with --resume continues it."
         return Text(saved, "yellow")
     more = " It can be resumed with more --iterations." if can_resume(found) else ""
+    more += "" if found.cores is None else f"\n{_ranks(found)}"
     return Text(f"{found.result}.", "green" if found.converged else "yellow") + Text(more)
+
+
+def _ranks(found: Run) -> str:
+    assert found.cores is not None and found.order is not None
+    size = sum(core.size for core in found.cores)
+    ranks, axes = ", ".join(map(str, train.ranks(found.cores))), ", ".join(map(str, found.order))
+    return f"Ranks {ranks} between the axes {axes}; {size:,} numbers."
 
 
 def _history(found: Run) -> Table:
@@ -113,19 +126,50 @@ def sparkline(values: Sequence[float] | np.ndarray) -> str:
     return "".join(" " if math.isnan(part) else BARS[round(part * (len(BARS) - 1))] for part in parts)
 
 
+def _map(found: Run) -> list[Text] | None:
+    if found.q is not None:
+        return policy_map(found.q, found.summary["grid"]["points"])
+    return None if found.cores is None or found.order is None else value_map(found.cores, found.order)
+
+
 def policy_map(q: np.ndarray, points: Sequence[int]) -> list[Text] | None:
     """The greedy action over the first two axes, the others in their middle; from blue (first) to red (last)."""
-    if len(points) < 2 or max(points[:2]) > MAX_MAP:
+    if not _fits(points):
         return None
     policy = q.argmax(axis=1).reshape(tuple(points))
     policy = policy[(slice(None), slice(None), *(n // 2 for n in points[2:]))]
-    rest = ", the others in their middle" if len(points) > 2 else ""
-    lines = [Text(f"Greedy action by its number, axis 0 downwards, axis 1 to the right{rest}", "bold")]
-    width = len(str(q.shape[1] - 1)) + 1
-    for row in policy:
+    return [_head("Greedy action by its number", len(points)), *_cells(policy, q.shape[1] - 1)]
+
+
+def value_map(cores: train.Train, order: Sequence[int]) -> list[Text] | None:
+    """V over the first two axes, the others in their middle, in LEVELS steps from blue (low) to red (high)."""
+    points = [core.shape[1] for _, core in sorted(zip(order, cores, strict=True), key=lambda pair: pair[0])]
+    if not _fits(points):
+        return None
+    nodes = np.tile([n // 2 for n in points], (points[0] * points[1], 1))
+    nodes[:, :2] = np.indices(points[:2]).reshape(2, -1).T
+    values = train.entries(cores, nodes[:, list(order)]).reshape(points[:2])
+    low, high = float(values.min()), float(values.max())
+    steps = np.rint((values - low) / ((high - low) or 1) * (LEVELS - 1)).astype(int)
+    return [_head(f"V from 0 = {low:.4g} to {LEVELS - 1} = {high:.4g}", len(points)), *_cells(steps, LEVELS - 1)]
+
+
+def _fits(points: Sequence[int]) -> bool:
+    return len(points) >= 2 and max(points[:2]) <= MAX_MAP
+
+
+def _head(what: str, dimension: int) -> Text:
+    rest = ", the others in their middle" if dimension > 2 else ""
+    return Text(f"{what}, axis 0 downwards, axis 1 to the right{rest}", "bold")
+
+
+def _cells(numbers: np.ndarray, most: int) -> list[Text]:
+    """A coloured line for each row of whole numbers between 0 and `most`."""
+    lines, width = [], len(str(most)) + 1
+    for row in numbers:
         line = Text("  ")
-        for action in row:
-            line.append(f"{action:>{width}} ", Style(color="black", bgcolor=_colour(action / max(q.shape[1] - 1, 1))))
+        for number in row:
+            line.append(f"{number:>{width}} ", Style(color="black", bgcolor=_colour(number / max(most, 1))))
         lines.append(line)
     return lines
 

@@ -40,6 +40,17 @@ class QNetwork(eqx.Module):
         return self.output.offset + self.output.scale * self.mlp(features(self.grid, state))
 
 
+class StateValue(eqx.Module):
+    """state → V."""
+
+    mlp: eqx.nn.MLP
+    output: Output
+    grid: Grid
+
+    def __call__(self, state: Float[Array, " d"]) -> Float[Array, ""]:
+        return self.output.offset + self.output.scale * self.mlp(features(self.grid, state))
+
+
 class Critic(eqx.Module):
     """(state, action) → Q; `low` and `high` are the ends of each coordinate of the actions."""
 
@@ -90,6 +101,10 @@ def make_output(problem: Problem, config: DeepConfig, rewards: Float[np.ndarray,
 def make_q_network(problem: Problem, config: DeepConfig, output: Output, *, key: Key) -> QNetwork:
     mlp = _mlp(config, _num_features(problem.grid), problem.num_actions, key=key)
     return QNetwork(mlp, output, problem.grid)
+
+
+def make_state_value(problem: Problem, config: DeepConfig, output: Output, *, key: Key) -> StateValue:
+    return StateValue(_mlp(config, _num_features(problem.grid), "scalar", key=key), output, problem.grid)
 
 
 def make_critic(problem: Problem, config: DeepConfig, output: Output, *, key: Key) -> Critic:

@@ -10,6 +10,7 @@ from hamq.exact.solution import Solution
 from hamq.learning.draws import Cost
 from hamq.learning.preparation import Run
 from hamq.problem.problem import Problem, pair_name
+from hamq.types import NonFiniteError
 
 SETTLED = 1e-3
 """Part of max |Q| within which Q must be of its limit to be called converged when no tolerance was given."""
@@ -50,10 +51,6 @@ class Row(NamedTuple):
 
 
 COLUMNS = Row._fields
-
-
-class NonFiniteError(ArithmeticError):
-    """A table with a value that is not finite; the last good one is in the last checkpoint."""
 
 
 def make_row(new, old, residual: float, done: Completed, cost: Cost, exact: Solution | None) -> Row:

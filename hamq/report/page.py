@@ -43,6 +43,8 @@ Cell = str | float | int | np.number
 SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 ENUMERABLE = 10**7
 """Larger numbers of states are written as powers of ten."""
+GENERATOR = b'<meta name="generator" content="hamq">'
+"""By which a page of ours is known."""
 MAX_COLUMNS = 4
 """A table with more takes the whole width of the page."""
 
@@ -120,6 +122,13 @@ def write_page(path: str | os.PathLike, *arguments: Any, **named: Any) -> Path:
     path = Path(path)
     path.write_text(make_page(*arguments, **named), encoding="utf-8")
     return path
+
+
+def is_page(path: Path) -> bool:
+    """Whether the file is a page that `write_page` wrote, or began to write."""
+    with path.open("rb") as file:
+        start = file.read(1000)
+    return GENERATOR in start or not start
 
 
 def _check(layers: Sequence[Layer], grid: Grid, names: Sequence[str]) -> None:

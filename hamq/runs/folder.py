@@ -3,8 +3,8 @@
     config.json     what was asked for: a dict that only its author understands
     history.csv     one row per iteration
     checkpoint.npz  the arrays that the solver continues from, and the history up to them
-    result.npz      the table `q`, with `lower` and `upper` where they exist; only in a finished run
-    result.json     the result sentence, whether it converged, the error bound, and the caller's summary
+    result.npz      the table or the tensor train (result.py); only in a finished run
+    result.json     the result sentence, whether it converged, the error bound or residual, and the caller's summary
     manifest.json   which contents count (manifest.py)
     hamq.lock       held by the writer (lock.py)
 
@@ -28,7 +28,9 @@ from hamq.runs.encoding import decode, encode_arrays, encode_history, encode_jso
 from hamq.runs.errors import RunError
 from hamq.runs.lock import LOCK, Lock
 from hamq.runs.manifest import FORMAT, MANIFEST, Manifest, package_versions, read_manifest, sha256
+from hamq.runs.result import arrays_of, outcome_of
 from hamq.runs.storage import CHECKPOINT, CONFIG, HISTORY, RESULT, TABLES
+from hamq.tensor.solution import TensorSolution
 from hamq.types import HamqWarning
 
 
@@ -106,15 +108,19 @@ class RunFolder:
             require_like(self.path, checkpoint.arrays, like)
         return checkpoint
 
-    def finish(self, solution: Solution, summary: dict[str, Any], arrays: Mapping[str, np.ndarray] | None = None) -> None:
+    def finish(
+        self,
+        solution: Solution | TensorSolution,
+        summary: dict[str, Any],
+        arrays: Mapping[str, np.ndarray] | None = None,
+    ) -> None:
         """Writes the result. `arrays`: the last state of the solver, for those who resume with more iterations."""
-        result = {"result": solution.result, "converged": solution.converged, "error": solution.error}
+        result = outcome_of(solution)
         if taken := sorted(result.keys() & summary.keys()):
             raise RunError(f"summary must not have the fields {', '.join(taken)}: they come from the solution.")
-        tables = {"q": solution.q, "lower": solution.lower, "upper": solution.upper}
         contents = {
             HISTORY: encode_history(solution.history),
-            TABLES: encode_arrays({name: table for name, table in tables.items() if table is not None}),
+            TABLES: encode_arrays(arrays_of(solution)),
             RESULT: encode_json(plain(result | summary, "summary")),
         }
         if arrays is not None:

@@ -12,12 +12,17 @@ from hamq.exact.solution import History
 from hamq.runs import storage
 from hamq.runs.encoding import decode
 from hamq.runs.manifest import Manifest
+from hamq.runs.result import fields_of, outcome_names
 from hamq.runs.storage import CONFIG, HISTORY, RESULT, TABLES
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Run:
-    """What `read_run` returns. An unfinished run has no `q`, `result` and `converged`: they are None."""
+    """What `read_run` returns. An unfinished run has neither `q` nor `cores`, `result` and `converged`: they are None.
+
+    A run of `solve` or `exact` has `q`; one of `solve-tensor` has `cores`, each of axis `order[k]`, and `residual` (see
+    `TensorSolution`; `load_tensor` makes one).
+    """
 
     path: Path
     config: dict[str, Any]
@@ -27,13 +32,16 @@ class Run:
     lower: Float[np.ndarray, "S A"] | None = None
     upper: Float[np.ndarray, "S A"] | None = None
     error: float | None = None
+    cores: tuple[np.ndarray, ...] | None = None
+    order: tuple[int, ...] | None = None
+    residual: float | None = None
     result: str | None = None
     converged: bool | None = None
     summary: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def is_finished(self) -> bool:
-        return self.q is not None
+        return self.result is not None
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r}: {len(self.history)} iterations; {self.result or 'unfinished'})"
@@ -46,12 +54,13 @@ def read_run(path: str | os.PathLike) -> Run:
     # A checkpoint is what only the solver can read.
     found = {name: decode(folder, name, content) for name, content in contents.items() if name != storage.CHECKPOINT}
     summary = found.get(RESULT, {})
+    held = fields_of(folder, found[TABLES]) if TABLES in found else {}
     return Run(
         path=folder,
         config=found[CONFIG],
         history=found.get(HISTORY, History()),
         manifest=manifest,
-        **found.get(TABLES, {}),
-        **{name: summary.pop(name) for name in ("error", "result", "converged") if name in summary},
+        **held,
+        **{name: summary.pop(name) for name in outcome_names("cores" in held) if name in summary},
         summary=summary,
     )

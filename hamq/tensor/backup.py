@@ -19,11 +19,11 @@ from hamq.problem.problem import Problem
 from hamq.tensor.choice import NUM_SWEEPS, Choices, best
 from hamq.tensor.contraction import Axes, interpolate, make_axes
 from hamq.tensor.expectation import AbstractExpectation, PairCost, expected
-from hamq.types import is_cpu
+from hamq.types import NonFiniteError, is_cpu
 
 EVALUATIONS_PER_TILE = 4096
 """Evaluations of V at a time: what fits into the cache of a core."""
-EVALUATIONS_PER_CALL = 2**19
+EVALUATIONS_PER_CALL = 2**20
 """On an accelerator."""
 
 
@@ -178,7 +178,20 @@ class Engine:
         self.reads += len(states)
         self.pairs += len(states) * self.pairs_per_state
         done = self._map(_GreedyFrom(self.starts), cores, (states, own))
+        self._require_finite(done.values, states, done.levels)
         return np.asarray(done.values, np.float64), np.asarray(done.levels)
+
+    def _require_finite(self, values: np.ndarray, states: np.ndarray, levels: np.ndarray) -> None:
+        bad = np.flatnonzero(~np.isfinite(values))
+        if not len(bad):
+            return
+        first = int(bad[0])
+        state = ", ".join(f"{v:.6g}" for v in states[first])
+        action = np.atleast_1d(np.asarray(self.bellman.choices.action(jnp.asarray(levels[first])))).tolist()
+        raise NonFiniteError(
+            f"the backup is {values[first]} at state ({state}), action {action} ({len(bad)} of {len(values)} states); look "
+            "at reward, mean and density there."
+        )
 
     def num_bytes(self, count: int) -> int:
         """Of what `keep` keeps for so many states."""

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from hamq.problem.grid import Grid
-from hamq.tensor.train import Train
+from hamq.tensor.train import Train, balanced
 
 
 class Axes(NamedTuple):
@@ -36,7 +36,7 @@ def padded(train: Train, rank: int) -> Float[np.ndarray, "d R nR"]:
     """Cores as matrices [d, R, n·R], row s, column (i, r): G[r, i, s], with zeros where a core is smaller."""
     most = max(core.shape[1] for core in train)
     cores = np.zeros((len(train), rank, most, rank), np.float32)
-    for k, core in enumerate(train):
+    for k, core in enumerate(balanced(train)):
         cores[k, : core.shape[2], : core.shape[1], : core.shape[0]] = core.transpose(2, 1, 0)
     return cores.reshape(len(train), rank, most * rank)
 

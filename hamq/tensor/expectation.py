@@ -27,7 +27,6 @@ from hamq.tensor.gaussian import cut_draws, shared_normals
 from hamq.tensor.tilted import TiltedLaw, fit_law, tilted_draws
 from hamq.tensor.weights import expected_weights
 
-
 TRAJECTORY_STEP = 0.4
 """Leapfrog step of weighted trajectories, in standard deviations of the fitted normal law."""
 
@@ -122,8 +121,7 @@ def best_sampler(problem: Problem) -> AbstractSampler:
     """What measured best (docs/high_dimension.md): exact sums, tilted draws of a normal law, or weighted trajectories."""
     if problem.is_product:
         return Exhaustive()
-    d = problem.grid.dimension
-    return IID(max(32, 2 * d)) if isinstance(problem.kernel, GaussianKernel) else Importance(256)
+    return IID(32) if isinstance(problem.kernel, GaussianKernel) else Importance(256)
 
 
 def make_expectation(
@@ -134,8 +132,8 @@ def make_expectation(
     if isinstance(sampler, Exhaustive):
         if not problem.is_product:
             raise ValueError(
-                f"solve_tensor: sampler Exhaustive needs a law that is a product over the axes, and {problem.name} has none; "
-                "use IID for a Gaussian kernel, HMC or Importance for others."
+                f"solve_tensor: sampler Exhaustive needs a law that is a product over the axes, and {problem.name} has "
+                "none; use IID for a Gaussian kernel, HMC or Importance for others."
             )
         return ExactExpectation(problem, order)
     if isinstance(sampler, IID):

@@ -23,7 +23,7 @@ from hamq.problem.grid import Grid
 from hamq.problem.kernel import CorrelatedDensity, ProductDensity
 
 FARTHEST = 10.0
-"""Standard deviations beyond which a tail is taken as exponential: float32 holds Φ(−13), not less."""
+"""Standard deviations beyond which a tail has its own formulas: float32 holds Φ(−13), not less."""
 NUM_PASSES = 6
 
 
@@ -52,7 +52,8 @@ def cut_normal(
     mass = jnp.maximum(high - low, 1e-37)
     inside = jnp.clip(ndtri(jnp.clip(low + share * mass, 1e-37, 1 - 6e-8)), a, b)
     slope, full, log_tail = _tail(a, b)
-    tail = jnp.maximum(b + jnp.log(jnp.clip(1 - (1 - share) * full, 1e-37, 1)) / slope, a)
+    level = -jnp.log(jnp.clip(1 - (1 - share) * full, 1e-37, 1))
+    tail = jnp.maximum(b - 2 * level / (slope + jnp.sqrt(slope**2 + 2 * level)), a)
     is_far = b < -FARTHEST
     e = jnp.where(is_far, tail, inside)
     return jnp.where(is_mirrored, -e, e), jnp.where(is_far, log_tail, jnp.log(mass))
@@ -66,14 +67,20 @@ def cut_mean(lower: Float[Array, "*n"], upper: Float[Array, "*n"]) -> Float[Arra
     mass = jnp.maximum(ndtr(near) - ndtr(jnp.maximum(a, -FARTHEST - 2)), 1e-37)
     root = jnp.sqrt(2 * jnp.asarray(jnp.pi, b.dtype))
     inside = (jnp.exp(-0.5 * a**2) - jnp.exp(-0.5 * near**2)) / (root * mass)
-    mean = jnp.clip(jnp.where(b < -FARTHEST, b - 1 / jnp.maximum(-b, 1.0), inside), a, b)
+    slope, width = jnp.maximum(-b, 1.0) + 2 / jnp.maximum(-b, 1.0), b - a
+    tail = b - 1 / slope + width / jnp.maximum(jnp.expm1(jnp.minimum(slope * width, 80.0)), 1e-30)
+    mean = jnp.clip(jnp.where(b < -FARTHEST, tail, inside), a, b)
     return jnp.where(is_mirrored, -mean, mean)
 
 
 def _tail(a: Array, b: Array) -> tuple[Array, Array, Array]:
-    """(rate, mass, log of the mass's normal scale) of the exponential ∝ exp(|b|·(e − b)) on [a, b], for b far below 0."""
-    slope = jnp.maximum(-b, 1.0)
-    full = -jnp.expm1(-slope * jnp.minimum(b - a, 1e6))
+    """(rate s, 1 − exp(−s·w − ½w²) for w = b − a, log of the mass) of a normal cut to [a, b], for b far below 0.
+
+    The mass of [a, b] is φ(b)/s times that, s = |b| + 1/|b|, up to 2/b⁴: both join what `cut_normal` has within reach.
+    """
+    far = jnp.maximum(-b, 1.0)
+    slope, width = far + 1 / far, jnp.minimum(b - a, 1e6)
+    full = -jnp.expm1(-width * (slope + 0.5 * width))
     log_tail = -0.5 * b**2 - jnp.log(slope * jnp.sqrt(2 * jnp.asarray(jnp.pi, b.dtype))) + jnp.log(full)
     return slope, full, log_tail
 

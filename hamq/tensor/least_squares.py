@@ -22,27 +22,39 @@ from jaxtyping import Array, Bool, Float, Int
 
 from hamq.tensor.train import Train
 
-RIDGE = 1e-6
+RIDGE = 1e-2
+"""Part of the mean curvature: directions that the points hardly see stay as they were. Less lets them run away."""
 
 
 class Groups(NamedTuple):
-    """The points of a fit, on every axis sorted by node into groups of equal size, padded by `is_real` = False."""
+    """The points of a fit, on every axis sorted by node into groups of equal size.
 
-    nodes: Int[Array, "P d"]
+    `members` are the points of each group, padded where `is_real` is False; `places` says where each point went.
+    """
+
     members: Int[Array, "d n G"]
     is_real: Bool[Array, "d n G"]
+    places: Int[Array, "d P"]
 
 
 def make_groups(indices: Int[np.ndarray, "P d"], points: tuple[int, ...]) -> Groups:
     d, most = indices.shape[1], max(points)
     counts = [np.bincount(indices[:, k], minlength=most) for k in range(d)]
-    size = int(np.max(counts))
-    members, is_real = np.zeros((d, most, size), np.int32), np.zeros((d, most, size), bool)
+    size = _rounded_up(int(np.max(counts)))
+    members, places = np.zeros((d, most, size), np.int32), np.zeros((d, len(indices)), np.int32)
+    is_real = np.zeros((d, most, size), bool)
     for k in range(d):
         order = np.argsort(indices[:, k], kind="stable")
         for i, rows in enumerate(np.split(order, np.cumsum(counts[k])[:-1])):
             members[k, i, : len(rows)], is_real[k, i, : len(rows)] = rows, True
-    return Groups(jnp.asarray(indices, jnp.int32), jnp.asarray(members), jnp.asarray(is_real))
+            places[k, rows] = i * size + np.arange(len(rows))
+    return Groups(jnp.asarray(members), jnp.asarray(is_real), jnp.asarray(places))
+
+
+def _rounded_up(size: int) -> int:
+    """To three binary digits: other random points of the same number then have the same shapes."""
+    unit = 2 ** max(size.bit_length() - 3, 0)
+    return -(-size // unit) * unit
 
 
 def stacked(train: Train, rank: int) -> Float[np.ndarray, "d R n R"]:
@@ -77,45 +89,49 @@ def _masks(ranks: tuple[int, ...], rank: int) -> Float[Array, "bonds R"]:
 @eqx.filter_jit
 def _sweep(cores: Float[Array, "d R n R"], values: Float[Array, " P"], groups: Groups, masks) -> Float[Array, "d R n R"]:
     cores, lefts = _orthogonal_from_left(cores, groups, masks[1:])
-    right = jnp.zeros((values.shape[0], cores.shape[1])).at[:, 0].set(1)
+    right = jnp.zeros((values.shape[0], cores.shape[1]), cores.dtype).at[:, 0].set(1)
 
     def to_left(carry, given):
         right, pushed = carry
-        core, left, nodes, members, is_real, mask = given
-        core = jnp.einsum("rns,st->rnt", core, pushed)
-        core = _solved(core, left, right, values, members, is_real)
+        core, left, group, mask = given
+        core = _solved(jnp.einsum("rns,st->rnt", core, pushed), left, right, values, group)
         core, pushed = _right_orthogonal(core, mask)
-        return (jnp.einsum("prs,ps->pr", _at(core, nodes), right), pushed), core
+        return (_moved(core.transpose(2, 1, 0), right, group), pushed), core
 
-    steps = (cores, lefts, groups.nodes.T, groups.members, groups.is_real, masks[:-1])
-    identity = jnp.eye(cores.shape[1])
-    (_, pushed), cores = jax.lax.scan(to_left, (right, identity), steps, reverse=True)
+    start = (right, jnp.eye(cores.shape[1], dtype=cores.dtype))
+    (_, pushed), cores = jax.lax.scan(to_left, start, (cores, lefts, groups, masks[:-1]), reverse=True)
     return cores.at[0].set(jnp.einsum("rs,snt->rnt", pushed.T, cores[0]))
 
 
 def _orthogonal_from_left(cores, groups: Groups, masks):
-    """(left-orthogonal cores, the last one carrying the size; rows l_p before every core)."""
-    row = jnp.zeros((groups.nodes.shape[0], cores.shape[1])).at[:, 0].set(1)
+    """(left-orthogonal cores, the last one carrying the size; rows l_p before every core, in float32 to save memory)."""
+    row = jnp.zeros((groups.places.shape[1], cores.shape[1]), cores.dtype).at[:, 0].set(1)
 
     def to_right(carry, given):
         row, pushed = carry
-        core, nodes, mask = given
+        core, group, mask = given
         core, next_pushed = _left_orthogonal(jnp.einsum("rs,snt->rnt", pushed, core), mask)
-        return (jnp.einsum("pr,prs->ps", row, _at(core, nodes)), next_pushed), (core, row)
+        return (_moved(core, row, group), next_pushed), (core, row.astype(jnp.float32))
 
-    (_, pushed), (done, lefts) = jax.lax.scan(to_right, (row, jnp.eye(cores.shape[1])), (cores, groups.nodes.T, masks))
+    start = (row, jnp.eye(cores.shape[1], dtype=cores.dtype))
+    (_, pushed), (done, lefts) = jax.lax.scan(to_right, start, (cores, groups, masks))
     return done.at[-1].set(jnp.einsum("rns,st->rnt", done[-1], pushed)), lefts
 
 
-def _at(core: Float[Array, "R n R"], nodes: Int[Array, " P"]) -> Float[Array, "P R R"]:
-    return jnp.moveaxis(core, 1, 0)[nodes]
+def _moved(core: Float[Array, "R n R"], rows: Float[Array, "P R"], group: Groups) -> Float[Array, "P R"]:
+    """l_pᵀ·G[:, i_p, :] for all points, node by node."""
+    together = jnp.matmul(rows[group.members], jnp.moveaxis(core, 1, 0))
+    return together.reshape(-1, core.shape[2])[group.places]
 
 
 def _left_orthogonal(core, mask):
-    """(Q, R) of the core as a matrix [(r, i), s]; columns of padding, which QR fills with anything, are made zero."""
+    """(Q, R) of the core as a matrix [(r, i), s]; columns of padding, which QR fills with anything, are made zero.
+
+    Q times √n: its products then stay near 1 over any number of axes.
+    """
     r, n, s = core.shape
     q, triangle = jnp.linalg.qr(core.reshape(r * n, s))
-    return (q * mask[None, :]).reshape(r, n, s), mask[:, None] * triangle
+    return (n**0.5 * q * mask[None, :]).reshape(r, n, s), mask[:, None] * triangle / n**0.5
 
 
 def _right_orthogonal(core, mask):
@@ -123,16 +139,21 @@ def _right_orthogonal(core, mask):
     return flipped.transpose(2, 1, 0), triangle.T
 
 
-def _solved(core, left, right, values, members, is_real):
+def _solved(core, left, right, values, group: Groups):
     """The core that fits best; nodes without points keep theirs."""
-    r, n, s = core.shape
+    r, _, s = core.shape
 
-    def node(slab, rows, real):
-        design = (left[rows][:, :, None] * right[rows][:, None, :]).reshape(-1, r * s) * real[:, None]
+    def node(given):
+        slab, rows, real = given
+        both = left[rows].astype(core.dtype)[:, :, None] * right[rows][:, None, :]
+        design = both.reshape(-1, r * s) * real.astype(core.dtype)[:, None]
         missing = jnp.where(real, values[rows], 0) - design @ slab.reshape(-1)
         normal = design.T @ design
         ridge = RIDGE * jnp.trace(normal) / (r * s) + 1e-300
-        change = jnp.linalg.solve(normal + ridge * jnp.eye(r * s), design.T @ missing)
+        change = jax.scipy.linalg.solve(
+            normal + ridge * jnp.eye(r * s, dtype=core.dtype), design.T @ missing, assume_a="pos"
+        )
         return slab + change.reshape(r, s)
 
-    return jnp.moveaxis(jax.vmap(node)(jnp.moveaxis(core, 1, 0), members, is_real), 0, 1)
+    slabs = jax.lax.map(node, (jnp.moveaxis(core, 1, 0), group.members, group.is_real))
+    return jnp.moveaxis(slabs, 0, 1)

@@ -224,7 +224,7 @@ def solve_tensor(
     resume          what `checkpoint()` of the last Iterate gave; all other arguments as before
     """
     settings = resolve(problem, sampler, rank, max_rank, iterations, tolerance, order, num_starts)
-    run = Run(problem, settings, _seed(key))
+    run = Run(problem, settings, seed_of(key))
     state, rows = (first_state(run), []) if resume is None else restored(run, resume)
     frozen, elapsed = None, rows[-1].seconds if rows else 0.0
     while len(rows) < iterations and not (rows and _is_over(run, state)):
@@ -285,7 +285,7 @@ def _sentence(run: Run, state: State, rows: list[Row]) -> str:
     return f"{head}; raise max_rank = {run.settings.max_rank} ({spent})"
 
 
-def _seed(key: Key | int) -> int:
+def seed_of(key: Key | int) -> int:
     """A seed of the shared random numbers from a key."""
     return int(np.asarray(jax.random.key_data(as_key(key)), np.uint32)[-1])
 

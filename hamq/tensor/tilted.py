@@ -1,8 +1,9 @@
 """Weighted draws of a density without a normaliser, as a smooth function of state and action.
 
 1. A normal law N(μ(s, a), P⁻¹) is fitted to the density's score ∇log p (Fisher divergence; needs no normaliser and does
-   not see the walls): P is constant, μ(s, a) = x₀ + P⁻¹·∇log p(x₀), one Newton step from x₀ = B·(1, s, a). It is exact
-   where the density is Gaussian with a constant covariance, whatever its mean does.
+   not see the walls): P is constant and μ(s, a) = B·(1, s, a), or one Newton step from there, μ + P⁻¹·∇log p(μ), if that
+   makes the weights more even. With it the law is exact wherever the density is Gaussian with a constant covariance,
+   whatever its mean does.
 2. Its draws, cut to the box, with random numbers that all pairs share, are carried towards the density by
    `num_leapfrog` leapfrog steps of annealed Hamiltonian dynamics. There is no rejection: the leapfrog map preserves
    volume, so a draw that starts as q(y₀)·N(m₀) and ends at (y, m) has the weight
@@ -28,7 +29,7 @@ from hamq.sampling.calibration import stein_functions, tilt
 from hamq.sampling.walls import LogitPotential, make_potential
 from hamq.tensor.gaussian import cut_draws, shared_normals
 
-NUM_FITTED, NUM_ROUNDS = 2048, 3
+NUM_FITTED, NUM_ROUNDS, NUM_TRIED = 2048, 3, 256
 EDGE = 1e-6
 """Part of the box's width that draws are kept off the walls, where the logit coordinates end."""
 
@@ -42,6 +43,7 @@ class TiltedLaw(eqx.Module):
     normals: Float[Array, "d n"]
     momenta: Float[Array, "steps d n"]
     step_size: float = eqx.field(static=True)
+    is_corrected: bool = eqx.field(static=True)
 
     @property
     def cost(self) -> tuple[int, int, int]:
@@ -51,16 +53,29 @@ class TiltedLaw(eqx.Module):
 
 def normal_at(law: TiltedLaw, density: AbstractDensity, state, action, grid) -> CorrelatedDensity:
     """The fitted normal law of one pair."""
-    reference = law.regression @ _features(state, action)
-    lower, upper = jnp.asarray(grid.lower, state.dtype), jnp.asarray(grid.upper, state.dtype)
-    inside = jnp.where(jnp.asarray(grid.periodic), reference, jnp.clip(reference, lower, upper))
-    covariance = law.root @ law.root.T
-    mean = inside + covariance @ density.gradient(inside)
+    mean = times_columns(law.regression, _features(state, action))
+    if law.is_corrected:
+        lower, upper = jnp.asarray(grid.lower, state.dtype), jnp.asarray(grid.upper, state.dtype)
+        inside = jnp.where(jnp.asarray(grid.periodic), mean, jnp.clip(mean, lower, upper))
+        mean = inside + times_columns(law.root, times_columns(law.root.T, density.gradient(inside)))
     return CorrelatedDensity(mean, law.root, law.precision)
+
+
+def times_columns(matrix: Float[Array, "rows columns"], vector: Float[Array, " columns"]) -> Float[Array, " rows"]:
+    """Matrix times vector in full precision on every device."""
+    return jnp.matmul(matrix, vector, precision="highest")
 
 
 def tilted_draws(problem: Problem, law: TiltedLaw, state, action) -> tuple[Float[Array, "d n"], Float[Array, " n"]]:
     """(points, weights that sum to one) of one pair."""
+    target, y, log_weights, gradients = _carried(problem, law, state, action)
+    log_weights = tilt(stein_functions(target, y, gradients), log_weights)
+    placed = jax.vmap(lambda one: problem.grid.wrap(target.place(one)), 1, 1)(y)
+    return placed, jnp.exp(log_weights)
+
+
+def _carried(problem: Problem, law: TiltedLaw, state, action):
+    """(potential, y `[d, n]`, log-weights, ∇U at y) of the draws after their trajectories."""
     density = problem.density(state, action)
     base = normal_at(law, density, state, action, problem.grid)
     points, log_base = cut_draws(base, problem.grid, law.normals)
@@ -72,9 +87,7 @@ def tilted_draws(problem: Problem, law: TiltedLaw, state, action) -> tuple[Float
     y, gradients, gains = jax.vmap(
         lambda y, momenta: _carry(target, start, scale, y, momenta, law.step_size), (1, 2), (1, 1, 0)
     )(y, law.momenta)
-    log_weights = tilt(stein_functions(target, y, gradients), log_base + gains)
-    placed = jax.vmap(lambda one: problem.grid.wrap(target.place(one)), 1, 1)(y)
-    return placed, jnp.exp(log_weights)
+    return target, y, log_base + gains, gradients
 
 
 def _lift(potential: LogitPotential, point: Float[Array, " d"]) -> Float[Array, " d"]:
@@ -136,13 +149,22 @@ def fit_law(problem: Problem, actions_at, num_samples: int, num_leapfrog: int, s
         root = np.linalg.cholesky(np.linalg.inv(precision))
         draws = features @ regression.T + generator.standard_normal((NUM_FITTED, d)) @ root.T
         points = jnp.asarray(np.clip(draws, low, high), jnp.float32)
-    normals = shared_normals(num_samples, d, seed)
     momenta = [shared_normals(num_samples, d, seed + 1 + t) for t in range(num_leapfrog)]
     momenta = np.asarray(momenta).reshape(num_leapfrog, d, num_samples)
-    regression, root, precision, normals, momenta = (
-        jnp.asarray(a, jnp.float32) for a in (regression, root, precision, normals, momenta)
-    )
-    return TiltedLaw(regression, root, precision, normals, momenta, step_size)
+    arrays = (regression, root, precision, shared_normals(num_samples, d, seed), momenta)
+    regression, root, precision, normals, momenta = (jnp.asarray(a, jnp.float32) for a in arrays)
+    candidates = [TiltedLaw(regression, root, precision, normals, momenta, step_size, c) for c in (False, True)]
+    return max(candidates, key=lambda law: _evenness(problem, law, states[:NUM_TRIED], actions[:NUM_TRIED]))
+
+
+def _evenness(problem: Problem, law: TiltedLaw, states, actions) -> float:
+    """Median effective share of the weights, before they are tilted."""
+
+    def share(state, action):
+        _, _, log_weights, _ = _carried(problem, law, state, action)
+        return 1 / jnp.sum(jax.nn.softmax(log_weights) ** 2) / log_weights.shape[0]
+
+    return float(np.nan_to_num(np.median(np.asarray(jax.jit(jax.vmap(share))(states, actions)))))
 
 
 def _fit(points, features, scores) -> tuple[np.ndarray, np.ndarray]:

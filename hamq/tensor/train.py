@@ -24,7 +24,7 @@ def constant(points: Sequence[int], value: float = 1.0) -> Train:
     return (value * ones[0], *ones[1:])
 
 
-def from_vectors(vectors: Sequence[Float[np.ndarray, " n"]]) -> Train:
+def from_vectors(vectors: Sequence[Float[np.ndarray, "_"]]) -> Train:
     """v₁ ⊗ v₂ ⊗ ⋯ ⊗ v_d; rank 1."""
     return tuple(np.asarray(v, np.float64)[None, :, None] for v in vectors)
 
@@ -108,6 +108,15 @@ def rounded(train: Train, tolerance: float = 1e-12, max_rank: int | None = None)
         cores[k] = u[:, :kept].reshape(r, n, kept)
         cores[k + 1] = np.tensordot(values[:kept, None] * v[:kept], cores[k + 1], 1)
     return tuple(cores)
+
+
+def balanced(train: Train) -> Train:
+    """The same tensor with cores of like size: orthogonal ones would put 9⁵⁰ into the first of 100, beyond float32."""
+    sizes = [
+        max(np.linalg.norm(core), 1e-300) / (core.shape[1] * min(core.shape[0], core.shape[2])) ** 0.5 for core in train
+    ]
+    common = np.exp(np.mean(np.log(sizes)))
+    return tuple(core * (common / size) for core, size in zip(train, sizes, strict=True))
 
 
 def sample(train: Train, count: int, generator: np.random.Generator) -> Int[np.ndarray, "count d"]:

@@ -15,6 +15,8 @@ from hamq.tensor.contraction import Axes
 FARTHEST = 10.0
 NUM_TURNS = 2
 """Turns round a circle, either way, that a wrapped normal is followed."""
+WIDEST = 0.7
+"""In lengths of the circle; a wider wrapped normal is uniform to 0.1 %, and two turns would not hold it."""
 
 
 def expected_weights(axis: Axes, mean: Float[Array, ""], std: Float[Array, ""], num_nodes: int) -> Float[Array, " n"]:
@@ -35,7 +37,7 @@ def _cut(axis: Axes, mean, std, num_nodes: int) -> Array:
 
 def _wrapped(axis: Axes, mean, std, num_nodes: int) -> Array:
     around = axis.last + 1
-    mean, std = ((mean - axis.lower) / axis.spacing) % around, std / axis.spacing
+    mean, std = ((mean - axis.lower) / axis.spacing) % around, jnp.minimum(std / axis.spacing, WIDEST * around)
     starts = jnp.arange(-NUM_TURNS * num_nodes, (NUM_TURNS + 1) * num_nodes, dtype=mean.dtype)
     left, right = _shares(starts, mean, std)
     node = jnp.arange(num_nodes, dtype=mean.dtype)

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from hamq.cli import options, problems
+from hamq.cli import options, problems, tensor_options
 from hamq.cli.arguments import MAKERS
 from hamq.completion.completion import Unidentified
 from hamq.exact.value_iteration import solve_exact
@@ -16,6 +16,8 @@ from hamq.problem import zoo
 from hamq.problem.problem import LAWS, Problem
 from hamq.problem.zoo.provenance import PRESETS
 from hamq.sampling.hmc import WALLS
+from hamq.tensor.expectation import TRAJECTORY_STEP
+from hamq.tensor.solve import solve_tensor
 
 NOT_OPTIONS = {"problem", "exact", "callback", "progress", "resume", "key"}
 """Arguments of `solve` that the command line makes itself; `--seed` is the key."""
@@ -84,6 +86,28 @@ def test_samplers_and_completions(name):
             assert found[field] == default, field
 
 
+def test_solve_tensor():
+    expected = {name: default for name, default in defaults(solve_tensor).items() if name not in NOT_OPTIONS}
+    found = values(tensor_options.TensorOptions())
+    assert found.keys() - expected.keys() == {"seed"}
+    assert expected.pop("sampler") is None and found["sampler"] == "none"
+    assert {name: found[name] for name in expected} == expected
+    assert choices(tensor_options.TensorOptions(), "sampler") == tuple(tensor_options.TENSOR_SAMPLERS)
+
+
+@pytest.mark.parametrize("name", ["exhaustive", "iid", "hmc", "importance"])
+def test_samplers_of_trains(name):
+    found = {field.removeprefix("sampler_"): value for field, value in values(tensor_options.TENSOR_SAMPLERS[name]).items()}
+    fields = {field.name: field.default for field in dataclasses.fields(MAKERS[name])}
+    assert found.keys() <= fields.keys()
+    assert all(value == fields[field] for field, value in found.items() if field != "num_samples")
+
+
+def test_the_step_of_trajectories_is_the_librarys():
+    text = inspect.getsource(tensor_options.TensorHMCOptions)
+    assert f"None: {TRAJECTORY_STEP}." in text
+
+
 def test_exact():
     assert values(options.ExactOptions()) == {k: v for k, v in defaults(solve_exact).items() if k != "problem"}
 
@@ -114,3 +138,7 @@ def test_no_option_means_two_things():
                 groups = (options.SolveOptions(), options.RunOptions(), options.OwnOptions())
                 names = [name for group in (*groups, problem.options, sampler, completion) for name in values(group)]
                 assert len(names) == len(set(names))
+        for sampler in tensor_options.TENSOR_SAMPLERS.values():
+            groups = (tensor_options.TensorOptions(), tensor_options.TensorRunOptions(), options.OwnOptions())
+            names = [name for group in (*groups, problem.options, sampler) for name in values(group)]
+            assert len(names) == len(set(names))

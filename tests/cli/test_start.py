@@ -22,7 +22,17 @@ print("measured", code, heavy, used.ru_utime + used.ru_stime)
 """
 
 
-@pytest.mark.parametrize("words", [["--help"], ["solve", "--help"], ["solve", "cartpole", "--help"], ["list"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--help"],
+        ["solve", "--help"],
+        ["solve", "cartpole", "--help"],
+        ["solve-tensor", "spring_chain", "--help"],
+        ["report", "--help"],
+        ["list"],
+    ],
+)
 def test_help_is_quick_and_without_jax(words):
     # The best of a few: another process on the core makes this one's CPU time longer, not shorter.
     seconds = []

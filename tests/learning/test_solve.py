@@ -15,7 +15,6 @@ from hamq.learning.draws import draw_pairs
 from hamq.learning.literal import literal_provenance, paper_literal
 from hamq.learning.preparation import lemma3_samples
 from hamq.learning.q_iteration import solve
-from hamq.learning.record import NonFiniteError
 from hamq.learning.selection import all_pairs
 from hamq.problem import zoo
 from hamq.problem.grid import Grid
@@ -25,6 +24,7 @@ from hamq.problem.tables import reward_table, terminal_table
 from hamq.sampling.exhaustive import Exhaustive
 from hamq.sampling.hmc import HMC
 from hamq.sampling.iid import IID
+from hamq.types import NonFiniteError
 
 TRACES = []
 

@@ -603,13 +603,13 @@ MUTANTS = [
     Mutant(
         "cli-resumes-from-the-start",
         "hamq/cli/solve.py",
-        old="resume=recording.start",
-        new="resume=None",
+        old='"resume": recording.start',
+        new='"resume": None',
         tests=(CLI + "::test_resume_equals_uninterrupted",),
     ),
     Mutant(
         "cli-interrupt-saves-nothing",
-        "hamq/cli/solve.py",
+        "hamq/cli/session.py",
         old="""                recording.save_last()
                 raise KeyboardInterrupt""",
         new="                raise KeyboardInterrupt",

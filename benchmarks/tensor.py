@@ -1,0 +1,289 @@
+"""`solve_tensor` measured: the tables and the picture of docs/high_dimension.md.
+
+    python benchmarks/tensor.py dense                      # 2 to 4 dimensions against value iteration on all nodes
+    python benchmarks/tensor.py chain --sizes 6            # springs: residual, seconds, return against clipped LQR
+    python benchmarks/tensor.py agents --sizes 4 6         # densities without a normaliser; repulsion left out as baseline
+    python benchmarks/tensor.py samplers                   # repelling agents: importance draws against trajectories
+    python benchmarks/tensor.py scaling                    # reads and seconds against d, rank, points and draws
+    python benchmarks/tensor.py memory                     # peak of one process, 40 dimensions
+
+Every part is solved with each of `--seeds` seeds, the first once more before: compile time is apart. Records are merged
+into `--out` by part, size and device.
+"""
+
+import argparse
+import json
+import platform
+import resource
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import hamq
+from hamq.certificates.linear_quadratic import lqr_policy
+from hamq.certificates.rollouts import random_starts, rollouts
+from hamq.certificates.tensor_residual import tensor_residuals
+from hamq.tensor.expectation import Cloud
+
+RECORD = Path(__file__).parent / "records" / "tensor.json"
+
+
+def solved(problem, seeds: int, *, warm: bool = True, **options):
+    """(seconds of the first solve, compile included; [(solution, seconds)] per seed)."""
+    began = time.perf_counter()
+    if warm:
+        hamq.solve_tensor(problem, key=0, **options)
+    first = time.perf_counter() - began
+    runs = []
+    for seed in range(seeds):
+        began = time.perf_counter()
+        runs.append((hamq.solve_tensor(problem, key=seed, **options), time.perf_counter() - began))
+    return first, runs
+
+
+def facts(solution, seconds: float) -> dict:
+    last = solution.history[len(solution.history) - 1]
+    names = ("reads", "samples", "density_evaluations", "gradient_evaluations")
+    return {
+        "seconds": round(seconds, 2),
+        "residual": solution.residual,
+        "rank": max(solution.ranks),
+        "iterations": len(solution.history),
+        "result": solution.result,
+        **{name: int(last[name]) for name in names},
+    }
+
+
+def on_fresh(solution, seed: int, visited=None) -> dict:
+    """Residuals on states that the solver has not seen, with its own draws and with four times as many others."""
+    cost = solution.engine.bellman.expectation.cost
+    kind = hamq.IID if cost.density_evaluations == 0 else hamq.Importance
+    more = {"fresh draws": kind(4 * cost.samples)} if cost.samples else {}
+    done = {}
+    for name, sampler in {"solver's draws": None, **more}.items():
+        found = tensor_residuals(solution, visited=visited, sampler=sampler, key=1000 + seed)
+        done[name] = {
+            kind: round(getattr(found, kind).rms, 5) for kind in ("nodes", "between", "visited") if getattr(found, kind)
+        } | {"searched": round(found.searched.largest, 4), "95 % of the nodes below": found.nodes.bound}
+    return done
+
+
+def difference(result, first: str, second: str) -> list[float]:
+    return [round(v, 4) for v in result.difference(first, second)]
+
+
+def dense(arguments) -> dict:
+    """Relative error of V over all nodes, and the return of the policy beside the dense one's."""
+    posed = {
+        "spring_chain(1)": hamq.problems.spring_chain(1),
+        "spring_chain(2)": hamq.problems.spring_chain(2),
+        "pendulum_chain(2)": hamq.problems.pendulum_chain(2),
+        "cartpole": hamq.problems.cartpole(law="linear"),
+    }
+    done = {}
+    for name, problem in posed.items():
+        _, runs = solved(problem, arguments.seeds, warm=False)
+        rows = []
+        for seed, (solution, seconds) in enumerate(runs):
+            value, policy = dense_answer(solution)
+            error = np.linalg.norm(solution.value(problem.grid.states()) - value) / np.linalg.norm(value)
+            starts = random_starts(problem, 512, key=seed)
+            result = rollouts(problem, {"tensor": solution.actions, "dense": policy}, starts=starts, steps=60, key=seed)
+            means = {key: float(values.mean()) for key, values in result.returns.items()}
+            lost = (means["dense"] - means["tensor"]) / abs(means["dense"])
+            row = {"error": float(error), "returns": means, "return_lost": lost}
+            rows.append(row | {"difference": difference(result, "tensor", "dense")} | facts(solution, seconds))
+            print(name, seed, f"error {error:.4f}, return lost {lost:.4f}, residual {solution.residual:.4f}", flush=True)
+        done[name] = rows
+    return done
+
+
+def dense_answer(solution):
+    """(V on all nodes by value iteration with the solver's own draws, its greedy policy between the nodes)."""
+    problem, bellman = solution.problem, solution.engine.bellman
+    actions = jax.vmap(bellman.choices.action)(jnp.arange(problem.num_actions, dtype=jnp.int32)[:, None])
+    inverse = np.argsort(bellman.order)
+    prepare = bellman.expectation.prepare
+
+    def backed_up(value, state):
+        def pair(action):
+            prepared = prepare(state, action)
+            if isinstance(prepared, Cloud):
+                points = prepared.points[inverse]
+                values = jax.vmap(lambda point: problem.grid.interpolate(value, point), 1)(points)
+                return problem.reward(state, action) + problem.discount * jnp.sum(prepared.weights * values)
+            rest = value.reshape(problem.grid.points)
+            for axis, n in enumerate(problem.grid.points):
+                rest = jnp.tensordot(prepared.weights[inverse[axis], :n], rest, 1)
+            return problem.reward(state, action) + problem.discount * rest
+
+        return jax.vmap(pair)(actions)
+
+    table = jax.jit(lambda value, states: jax.lax.map(lambda s: backed_up(value, s), states, batch_size=32))
+    states = jnp.asarray(problem.grid.states(), jnp.float32)
+    value = jnp.zeros(problem.num_states)
+    for _ in range(400):
+        new = jnp.max(table(value, states), axis=1)
+        change = new - value
+        value = new + problem.discount / (1 - problem.discount) * jnp.mean(change)
+        if float(jnp.max(jnp.abs(change - jnp.mean(change)))) < 1e-4 * float(jnp.max(jnp.abs(value))):
+            break
+
+    def policy(at):
+        best = np.asarray(jnp.argmax(table(value, jnp.asarray(at)), axis=1))
+        return np.asarray(problem.actions)[best]
+
+    return np.asarray(value, np.float64), policy
+
+
+def chain(arguments) -> dict:
+    done = {}
+    for size in arguments.sizes or [6]:
+        problem = hamq.problems.spring_chain(size)
+        first, runs = solved(problem, arguments.seeds, warm=not arguments.cold, tolerance=arguments.tolerance)
+        rows = []
+        for seed, (solution, seconds) in enumerate(runs):
+            row, visited = facts(solution, seconds), None
+            if arguments.rollouts:
+                policies = {
+                    "tensor": solution.actions,
+                    "LQR": lqr_policy(problem),
+                    "LQR, rounded": lqr_policy(problem, rounded=True),
+                    "zero": lambda states: np.zeros(len(states)),
+                }
+                starts = random_starts(problem, arguments.rollouts, key=seed)
+                result = rollouts(problem, policies, starts=starts, steps=60, key=seed)
+                row["returns"] = {name: float(values.mean()) for name, values in result.returns.items()}
+                row["beyond"] = {name: difference(result, "tensor", name) for name in policies if name != "tensor"}
+                visited = result.visited("tensor")
+            row["residuals"] = on_fresh(solution, seed, visited)
+            rows.append(row)
+            print(f"chain {size}, seed {seed}:", json.dumps(row), flush=True)
+        done[f"spring_chain({size})"] = {"first_seconds": round(first, 1), "runs": rows}
+    return done
+
+
+def agents(arguments) -> dict:
+    done = {}
+    for size in arguments.sizes or [4, 6]:
+        options = {"tolerance": arguments.tolerance, "rank": 12, "max_rank": arguments.max_rank}
+        if arguments.draws:
+            options["sampler"] = hamq.Importance(arguments.draws)
+        problem, alone = (
+            hamq.problems.repelling_agents(size, strength=strength, per_agent=True, law="linear") for strength in (3.0, 0.0)
+        )
+        first, runs = solved(problem, arguments.seeds, warm=not arguments.cold, **options)
+        _, without = solved(alone, arguments.seeds, warm=False, tolerance=0.01, sampler=hamq.Importance(64))
+        rows = []
+        for seed, ((solution, seconds), (blind, _)) in enumerate(zip(runs, without, strict=True)):
+            row = facts(solution, seconds) | {"residuals": on_fresh(solution, seed), "without": facts(blind, 0.0)}
+            if problem.num_actions <= 1000:
+                states = random_starts(problem, 64, key=seed)
+                row["action_gap"] = float(np.max(solution.action_gap(states)))
+            if arguments.rollouts:
+                starts = random_starts(problem, arguments.rollouts, key=seed)
+                policies = {"tensor": solution.actions, "without repulsion": blind.actions}
+                result = rollouts(problem, policies, starts=starts, steps=40, num_draws=arguments.rollout_draws, key=seed)
+                row["returns"] = {name: float(values.mean()) for name, values in result.returns.items()}
+                row["beyond"] = {"without repulsion": difference(result, "tensor", "without repulsion")}
+                row["effective_draws"] = result.effective
+            rows.append(row)
+            print(f"agents {size}, seed {seed}:", json.dumps(row), flush=True)
+        done[f"repelling_agents({size})"] = {"first_seconds": round(first, 1), "runs": rows}
+    return done
+
+
+def samplers(arguments) -> dict:
+    """Equal numbers of evaluations: importance draws alone, or carried by trajectories."""
+    problem = hamq.problems.repelling_agents(4, per_agent=True, law="linear")
+    done = {}
+    for name, sampler in {
+        "importance 256": hamq.Importance(256),
+        "trajectories 64 × 4": hamq.HMC(64, num_leapfrog=4),
+        "importance 64": hamq.Importance(64),
+    }.items():
+        _, runs = solved(problem, arguments.seeds, sampler=sampler, rank=12, max_rank=12, tolerance=1e-3, iterations=6)
+        done[name] = [facts(*run) | {"residuals": on_fresh(run[0], seed)} for seed, run in enumerate(runs)]
+        print(name, json.dumps(done[name]), flush=True)
+    return done
+
+
+def scaling(arguments) -> dict:
+    """Six iterations at a fixed rank; the exponent is the slope of log(reads) or log(seconds) between the ends."""
+
+    def cost(masses=4, rank=8, points=9, draws=32):
+        problem = hamq.problems.spring_chain(masses, points=points)
+        options = {"rank": rank, "max_rank": rank, "iterations": 4, "tolerance": 1e-9, "sampler": hamq.IID(draws)}
+        _, runs = solved(problem, 1, **options)
+        return facts(*runs[0])
+
+    studies = {
+        "d": ("masses", (2, 4, 8, 16)),
+        "rank": ("rank", (4, 8, 16)),
+        "points": ("points", (5, 9, 17)),
+        "draws": ("draws", (32, 64, 128)),
+    }
+    done = {}
+    for name, (argument, values) in studies.items():
+        rows = [cost(**{argument: value}) for value in values]
+        x = np.log([2 * value if name == "d" else value for value in values])
+        slopes = {of: float(np.polyfit(x, np.log([row[of] for row in rows]), 1)[0]) for of in ("reads", "seconds")}
+        sizes = [2 * value if name == "d" else value for value in values]
+        done[name] = {"sizes": sizes, "rows": rows, "exponents": slopes}
+        print(name, json.dumps(slopes), flush=True)
+    return done
+
+
+def memory(arguments) -> dict:
+    """Peak resident size of a process that solves 40 dimensions for a few iterations, and of one that only imports."""
+    script = "import resource, hamq, jax.numpy; {}; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
+    solve = "hamq.solve_tensor(hamq.problems.spring_chain(20), rank=12, max_rank=12, iterations=4)"
+    peaks = {}
+    for name, what in {"import": "jax.numpy.zeros(1)", "40 dimensions": solve}.items():
+        done = subprocess.run([sys.executable, "-c", script.format(what)], capture_output=True, text=True, check=True)
+        peaks[name] = round(float(done.stdout.split()[-1]))
+        print(name, peaks[name], "MB", flush=True)
+    return {"peak_mb": peaks}
+
+
+PARTS = {
+    "dense": dense, "chain": chain, "agents": agents, "samplers": samplers, "scaling": scaling, "memory": memory
+}  # fmt: skip
+
+
+def device() -> str:
+    kind = jax.devices()[0]
+    return f"{kind.device_kind}" if kind.platform != "cpu" else f"CPU, {len(jax.devices())} device"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", choices=PARTS)
+    parser.add_argument("--sizes", type=int, nargs="*", help="masses or agents")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--tolerance", type=float, default=0.009)
+    parser.add_argument("--max-rank", type=int, default=24)
+    parser.add_argument("--draws", type=int, help="of Importance; default: the solver's")
+    parser.add_argument("--rollouts", type=int, default=512, help="0: none")
+    parser.add_argument("--rollout-draws", type=int, help="weighted draws of which a next state is picked")
+    parser.add_argument("--cold", action="store_true", help="no first solve to compile")
+    parser.add_argument("--out", type=Path, default=RECORD)
+    arguments = parser.parse_args()
+    done = PARTS[arguments.part](arguments)
+    record = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
+    where = record.setdefault(device(), {})
+    where[arguments.part] = where.get(arguments.part, {}) | done
+    where["versions"] = {name: version(name) for name in ("jax", "jaxlib", "numpy")} | {"python": platform.python_version()}
+    where["peak_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    arguments.out.parent.mkdir(exist_ok=True)
+    arguments.out.write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

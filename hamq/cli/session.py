@@ -1,0 +1,93 @@
+"""What `solve` and `solve-tensor` have in common: a solver that is shown, recorded and can be interrupted."""
+
+import shlex
+from collections.abc import Callable, Collection
+from typing import Any, TypeVar
+
+from hamq.cli.interruption import Interruption
+from hamq.cli.messages import say
+from hamq.cli.options import FolderOptions
+from hamq.cli.parsing import Request
+from hamq.cli.progress import Progress
+from hamq.cli.recording import Iterate, Recording
+from hamq.problem.problem import Problem
+from hamq.runs.config import FREE_FIELDS
+from hamq.runs.encoding import plain
+from hamq.runs.problem_hash import problem_hash
+from hamq.runs.reading import Run
+from hamq.types import NonFiniteError
+
+Found = TypeVar("Found")
+
+
+def require_sense(output: FolderOptions) -> None:
+    """Refuses options of the run folder that contradict each other."""
+    for name in ("resume", "overwrite", "checkpoint_every"):
+        if getattr(output, name) and output.out is None:
+            raise ValueError(f"--{name.replace('_', '-')} needs --out, the folder of the run.")
+    if output.resume and output.overwrite:
+        raise ValueError("--resume continues the run in --out and --overwrite replaces it; give one of them.")
+    if output.checkpoint_every is not None and output.checkpoint_every < 1:
+        raise ValueError(f"--checkpoint-every must be at least 1, got {output.checkpoint_every}.")
+    if not output.checkpoint_seconds > 0:
+        raise ValueError(f"--checkpoint-seconds must be above 0, got {output.checkpoint_seconds}.")
+
+
+def open_recording(
+    output: FolderOptions, config: dict[str, Any], problem: Problem, free: Collection[str] = FREE_FIELDS
+) -> Recording:
+    return Recording(
+        output.out,
+        config,
+        "" if output.out is None else problem_hash(problem),
+        overwrite=output.overwrite,
+        resume=output.resume,
+        free=free,
+        every_iterations=output.checkpoint_every,
+        every_seconds=output.checkpoint_seconds,
+    )
+
+
+def is_done(before: Run | None, config: dict[str, Any]) -> bool:
+    """Whether the run that is to be resumed has already come to its end."""
+    return before is not None and before.is_finished and before.config == plain(config, "config")
+
+
+def beginning(recording: Recording, otherwise: str) -> str:
+    return f"continued from iteration {recording.num_saved}" if recording.num_saved else otherwise
+
+
+def carry_out(
+    request: Request, recording: Recording, solve: Callable[[Callable[[Iterate], None], Progress], Found]
+) -> Found | None:
+    """What `solve(callback, progress)` returns; None where a value was not finite, which has been said.
+
+    An interruption saves and says how to go on.
+    """
+    with Interruption() as interruption, Progress() as progress:
+
+        def callback(iterate: Iterate) -> None:
+            interruption.is_patient = True  # from here on there is something to save
+            progress.iteration(iterate)
+            recording.add(iterate)
+            if interruption.is_asked:
+                recording.save_last()
+                raise KeyboardInterrupt
+
+        try:
+            return solve(callback, progress)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(_farewell(request, recording.num_saved)) from None
+        except NonFiniteError as error:
+            recording.save_last()
+            say(str(error))
+            return None
+
+
+def _farewell(request: Request, num_saved: int) -> str:
+    out = request.options["output"].out
+    if not num_saved:
+        return "nothing was saved" + (f"; {out} is what it was." if out else ", because no --out was given.")
+    again = [word for word in request.argv if word not in ("--resume", "--overwrite")]
+    command = shlex.join(["hamq", request.command, *again, "--resume"])
+    return f"{num_saved} iterations are saved; continue with\n  {command}"

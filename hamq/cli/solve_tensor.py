@@ -1,0 +1,82 @@
+"""`hamq solve-tensor`: V of one problem as a tensor train, into a run folder."""
+
+from pathlib import Path
+from typing import Any
+
+from hamq.cli import problems
+from hamq.cli.cache import use_compilation_cache
+from hamq.cli.messages import print_json, say
+from hamq.cli.parsing import Request
+from hamq.cli.report import REPORT, require_free, write
+from hamq.cli.session import beginning, carry_out, is_done, open_recording, require_sense
+from hamq.cli.solve import FAILED, size_of, sizes_of, summary_of
+from hamq.cli.tensor_arguments import make_config, tensor_arguments
+from hamq.cli.tensor_options import TensorRunOptions
+from hamq.runs.reading import read_run
+from hamq.tensor.solution import TensorSolution
+from hamq.tensor.solve import solve_tensor
+
+
+def run(request: Request) -> int:
+    use_compilation_cache()
+    output = request.options["output"]
+    _require_sense(output)
+    named = problems.named(request)
+    problem = problems.build(named)
+    arguments = tensor_arguments(request, problem)
+    config = make_config(named, arguments, output)
+    before = read_run(output.out) if output.resume else None
+    solution = None
+    with open_recording(output, config, problem) as recording:
+        if before is not None and is_done(before, config):
+            say(f"{output.out} is finished already")
+            summary = summary_of(before) | {"residual": before.residual}
+        else:
+            say(f"{problem.name}: {size_of(problem)}, {beginning(recording, 'compiling the first backups')}")
+            given: dict[str, Any] = {**arguments, "resume": recording.start}
+            solution = carry_out(request, recording, lambda callback, _: solve_tensor(problem, **given, callback=callback))
+            if solution is None:
+                return FAILED
+            recording.finish(solution, summarise(solution))
+            head = {"problem": named.name, "result": solution.result, "converged": solution.converged}
+            summary = head | {"residual": solution.residual} | summarise(solution)
+    page = None
+    if output.report:
+        page = str(write(Path(output.out) / REPORT, read_run(output.out), solution).path)
+    _print(output, summary, page)
+    return FAILED if "tolerance" in request.given and not summary["converged"] else 0
+
+
+def _require_sense(output: TensorRunOptions) -> None:
+    require_sense(output)
+    if output.report and output.out is None:
+        raise ValueError("--report needs --out, the folder of the run.")
+    if output.report and output.out is not None:
+        require_free(Path(output.out) / REPORT)
+
+
+def summarise(solution: TensorSolution) -> dict[str, Any]:
+    """Numbers of a result, printed and kept: the last row of the history (the residual is the solution's own) and sizes."""
+    last = {name: column[-1].item() for name, column in solution.history.columns.items() if name not in ("residual", "rank")}
+    return {
+        "iterations": len(solution.history),
+        **last,
+        "ranks": list(solution.ranks),
+        "order": list(solution.order),
+        "name": solution.problem.name,
+        "law": solution.problem.law,
+        **sizes_of(solution.problem),
+    }
+
+
+def _print(output: TensorRunOptions, summary: dict[str, Any], page: str | None) -> None:
+    if output.json:
+        print_json(summary | {"out": output.out, "report": page})
+        return
+    print(f"{summary['problem']}: {summary['result']}.")
+    ranks = ", ".join(map(str, summary["ranks"]))
+    print(f"{summary['iterations']} iterations in {summary['seconds']:.1f} s, ranks {ranks}.")
+    if output.out is not None:
+        print(f"Saved in {output.out}; hamq show and hamq report read it.")
+    if page is not None:
+        print(f"The page is {page}.")

@@ -1,0 +1,153 @@
+"""The page of a train: V as it is stored, the policy as a train with its error, and words for what is left out."""
+
+import base64
+import dataclasses
+import json
+import re
+
+import numpy as np
+import pytest
+
+from hamq.problem import zoo
+from hamq.report import policy_train as policy_module
+from hamq.report import tensor_page
+from hamq.report.page import is_page
+from hamq.report.policy_train import action_ranges, policy_train
+from hamq.report.tensor_page import described, write_tensor_page
+from hamq.runs.manifest import Manifest, package_versions
+from hamq.runs.reading import Run
+from hamq.tensor import train
+from hamq.tensor.solve import solve_tensor
+
+
+@pytest.fixture(scope="module")
+def solved():
+    return solve_tensor(zoo.spring_chain(1, points=5), rank=3, iterations=3)
+
+
+@pytest.fixture(scope="module")
+def driven():
+    """Two actuators."""
+    return solve_tensor(zoo.pendulum_chain(2, num_actuators=2, points=3, num_actions=3), rank=2, iterations=2)
+
+
+def as_run(solution, path, name="spring") -> Run:
+    grid = solution.problem.grid
+    last = {key: column[-1].item() for key, column in solution.history.columns.items()}
+    box = {
+        "points": list(grid.points),
+        "lower": list(grid.lower),
+        "upper": list(grid.upper),
+        "periodic": list(grid.periodic),
+    }
+    summary = last | {"grid": box, "num_actions": 9, "ranks": list(solution.ranks), "order": list(solution.order)}
+    summary |= {"name": name, "law": "linear", "iterations": len(solution.history)}
+    config = {
+        "problem": {"name": "spring_chain", "options": {"num_masses": 1}},
+        "seed": 0,
+        "sampler": {"kind": "IID", "n": 32},
+    }
+    return Run(
+        path=path,
+        config=config,
+        history=solution.history,
+        manifest=Manifest("ab" * 32, package_versions(), {}),
+        cores=solution.cores,
+        order=solution.order,
+        residual=solution.residual,
+        result=solution.result,
+        converged=solution.converged,
+        summary=summary,
+    )
+
+
+def layers(text: str) -> list[dict]:
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)[1])["layers"]
+
+
+def entries(layer: dict) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(layer["cores"]), "<f4")
+
+
+def test_the_page_holds_value_policy_and_facts(tmp_path, solved):
+    written = write_tensor_page(tmp_path / "page.html", as_run(solved, tmp_path), solved)
+    text = written.path.read_text()
+    value, action = layers(text)
+    np.testing.assert_array_equal(entries(value), np.concatenate([np.ravel(c) for c in solved.cores]).astype("f4"))
+    assert (value["name"], value["order"], value["isDiverging"]) == ("Value", list(solved.order), False)
+    assert re.fullmatch(r"Greedy action \(rms error [\d.]+ %\)", action["name"]) and action["isDiverging"]
+    assert written.layers == (value["name"], action["name"]) and is_page(written.path)
+    for part in ("spring_chain(num_masses=1)", "25 states × 9 actions", "linear", "IID(n=32)", "jax ", solved.result[:20]):
+        assert part in text, part
+    assert "off by" in text and "Residual, held out" in text and "Largest rank" in text
+
+
+def test_a_train_of_full_rank_is_the_policy_on_the_nodes(solved, monkeypatch):
+    monkeypatch.setattr(policy_module, "RANKS", (5,))
+    found = policy_train(solved, 0)
+    nodes = np.indices((5, 5)).reshape(2, -1).T
+    expected = solved.actions(solved.engine.states(nodes))
+    np.testing.assert_allclose(train.entries(found.cores, nodes), expected, atol=1e-3 * np.ptp(expected))
+    assert 0 < found.error < 0.25  # between the nodes it is not
+
+
+def test_the_error_is_that_of_what_is_shown(solved, monkeypatch):
+    """A train of another policy is as far off as it is."""
+    monkeypatch.setattr(policy_module, "fit", lambda cores, *_: train.constant([5, 5], 100.0))
+    found = policy_train(solved, 0)
+    assert found.error == pytest.approx(100 / 4, rel=0.05)
+
+
+def test_larger_ranks_wait_for_the_budget(solved, monkeypatch):
+    monkeypatch.setattr(policy_module, "GOOD", 0.0)
+    tried = []
+    fitted = policy_module._fitted
+    monkeypatch.setattr(policy_module, "_fitted", lambda *given: tried.append(given[3]) or fitted(*given))
+    policy_train(solved, 0, budget=0.0)
+    assert tried == [4]
+    policy_train(solved, 0)
+    assert tried == [4, 4, 8, 16]
+    monkeypatch.setattr(policy_module, "GOOD", 1.0)
+    policy_train(solved, 0)
+    assert tried[4:] == [4]
+
+
+def test_a_policy_that_no_train_follows_is_left_out(tmp_path, solved, monkeypatch):
+    monkeypatch.setattr(tensor_page, "MAX_ERROR", 0.0)
+    written = write_tensor_page(tmp_path / "page.html", as_run(solved, tmp_path), solved)
+    assert written.layers == ("Value",) and len(layers(written.path.read_text())) == 1
+    assert re.search(r"Greedy action has no map: the best train is off by [\d.]+ % of its range", written.path.read_text())
+
+
+def test_each_actuator_has_its_layer_up_to_a_few(tmp_path, driven, monkeypatch):
+    np.testing.assert_allclose(action_ranges(driven.problem), [6.0, 6.0])
+    monkeypatch.setattr(tensor_page, "MAX_ERROR", 10.0)
+    written = write_tensor_page(tmp_path / "page.html", as_run(driven, tmp_path), driven)
+    assert [name.partition(" (")[0] for name in written.layers] == ["Value", "Greedy action 1", "Greedy action 2"]
+    first, second = layers(written.path.read_text())[1:]
+    assert not np.array_equal(entries(first), entries(second))
+    monkeypatch.setattr(tensor_page, "MAX_ACTUATORS", 1)
+    written = write_tensor_page(tmp_path / "page.html", as_run(driven, tmp_path), driven)
+    assert len(written.layers) == 2 and written.notes[-1] == "actuators 2 to 2 are not shown"
+
+
+def test_without_its_solution_the_page_has_the_value_and_the_reason(tmp_path, solved):
+    hostile = "</script><img src=x onerror=alert(1)>{{data}}"
+    run = dataclasses.replace(as_run(solved, tmp_path, hostile), converged=False)
+    text = write_tensor_page(tmp_path / "page.html", run, None, f"no file {hostile}").path.read_text()
+    assert "<img" not in text and "no maps of the policy: no file &lt;/script&gt;" in text and "Not converged: " in text
+    assert [layer["name"] for layer in layers(text)] == ["Value"]
+
+
+def test_a_users_file_is_named_without_its_folder():
+    assert (
+        described({"name": "/home/me/secret/mine.py:make", "options": {"points": 7, "law": None}})
+        == "mine.py:make(points=7)"
+    )
+    assert described({"name": "pendulum", "options": {}}) == "pendulum()"
+
+
+def test_other_files_are_no_pages(tmp_path):
+    (tmp_path / "a").write_text("<html>mine</html>")
+    (tmp_path / "b").write_bytes(b"")
+    assert not is_page(tmp_path / "a") and is_page(tmp_path / "b")  # nothing is lost with an empty file
