@@ -149,7 +149,8 @@ def _solved(core, left, right, values, group: Groups):
         design = both.reshape(-1, r * s) * real.astype(core.dtype)[:, None]
         missing = jnp.where(real, values[rows], 0) - design @ slab.reshape(-1)
         normal = design.T @ design
-        ridge = RIDGE * jnp.trace(normal) / (r * s) + 1e-300
+        diagonal = jnp.diagonal(normal)
+        ridge = RIDGE * jnp.sum(diagonal) / jnp.maximum(jnp.sum(diagonal > 0, dtype=core.dtype), 1) + 1e-300  # no padding
         change = jax.scipy.linalg.solve(
             normal + ridge * jnp.eye(r * s, dtype=core.dtype), design.T @ missing, assume_a="pos"
         )

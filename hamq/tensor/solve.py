@@ -126,8 +126,8 @@ class Run:
 
     @property
     def pull(self) -> float:
-        """γ/(1 − γ): a constant that is missing from V is missing 1/(1 − γ) times."""
-        return self.problem.discount / (1 - self.problem.discount)
+        """γ/(1 − γ): a constant that is missing from V is missing 1/(1 − γ) times; 0 where episodes end and take less on."""
+        return 0.0 if self.problem.terminal is not None else self.problem.discount / (1 - self.problem.discount)
 
 
 def first_state(run: Run) -> State:

@@ -141,14 +141,15 @@ def fit_law(problem: Problem, actions_at, num_samples: int, num_leapfrog: int, s
     low, high = np.asarray(grid.lower), np.asarray(grid.upper)
     states = jnp.asarray(generator.uniform(low, high, (NUM_FITTED, d)), jnp.float32)
     actions = jnp.asarray(actions_at(generator, NUM_FITTED), jnp.float32)
-    points = jnp.asarray(generator.uniform(low, high, (NUM_FITTED, d)), jnp.float32)
+    points = generator.uniform(low, high, (2, NUM_FITTED, d))
     score = jax.jit(jax.vmap(lambda x, s, a: problem.density(s, a).gradient(x)))
     features = np.asarray(jax.vmap(_features)(states, actions), np.float64)
     for _ in range(NUM_ROUNDS):
-        precision, regression = _fit(np.asarray(points, np.float64), features, np.asarray(score(points, states, actions)))
+        scores = [np.asarray(score(jnp.asarray(each, jnp.float32), states, actions), np.float64) for each in points]
+        precision, regression = _fit(points, features, scores)
         root = np.linalg.cholesky(np.linalg.inv(precision))
-        draws = features @ regression.T + generator.standard_normal((NUM_FITTED, d)) @ root.T
-        points = jnp.asarray(np.clip(draws, low, high), jnp.float32)
+        draws = (features @ regression.T)[None] + generator.standard_normal((2, NUM_FITTED, d)) @ root.T
+        points = np.clip(draws, low, high)
     momenta = [shared_normals(num_samples, d, seed + 1 + t) for t in range(num_leapfrog)]
     momenta = np.asarray(momenta).reshape(num_leapfrog, d, num_samples)
     arrays = (regression, root, precision, shared_normals(num_samples, d, seed), momenta)
@@ -158,22 +159,26 @@ def fit_law(problem: Problem, actions_at, num_samples: int, num_leapfrog: int, s
 
 
 def _evenness(problem: Problem, law: TiltedLaw, states, actions) -> float:
-    """Median effective share of the weights, before they are tilted."""
+    """Effective share of the weights, before they are tilted, that all but a twentieth of the pairs reach."""
 
     def share(state, action):
         _, _, log_weights, _ = _carried(problem, law, state, action)
         return 1 / jnp.sum(jax.nn.softmax(log_weights) ** 2) / log_weights.shape[0]
 
-    return float(np.nan_to_num(np.median(np.asarray(jax.jit(jax.vmap(share))(states, actions)))))
+    return float(np.quantile(np.nan_to_num(np.asarray(jax.jit(jax.vmap(share))(states, actions))), 0.05))
 
 
 def _fit(points, features, scores) -> tuple[np.ndarray, np.ndarray]:
-    """(P, B) of the least squares fit ∇log p ≈ −P·x + P·B·f; P made symmetric and positive."""
-    finite = np.isfinite(scores).all(axis=1)
-    known = np.concatenate([points, features], axis=1)[finite]
-    solution = np.linalg.lstsq(known, scores[finite].astype(np.float64), rcond=None)[0].T
-    d = points.shape[1]
-    values, vectors = np.linalg.eigh(-(solution[:, :d] + solution[:, :d].T) / 2)
+    """(P, B) of the least squares fits ∇log p(x) − ∇log p(x') ≈ −P·(x − x') and ∇log p(x) + P·x ≈ P·B·f.
+
+    Two points of the same pair have one mean: P does not suffer from what a linear B cannot follow. It is made symmetric
+    and positive.
+    """
+    finite = np.isfinite(scores).all(axis=(0, 2))
+    (first, second), (one, other) = points[:, finite], np.asarray(scores)[:, finite]
+    slope = np.linalg.lstsq(first - second, one - other, rcond=None)[0].T
+    values, vectors = np.linalg.eigh(-(slope + slope.T) / 2)
     floor = 1e-3 * max(values.max(), 1e-12)
     precision = (vectors * np.maximum(values, floor)) @ vectors.T
-    return precision, np.linalg.solve(precision, solution[:, d:])
+    shifted = np.linalg.lstsq(features[finite], one + first @ precision, rcond=None)[0].T
+    return precision, np.linalg.solve(precision, shifted)

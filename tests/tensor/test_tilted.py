@@ -143,7 +143,6 @@ def test_expectations_under_repulsion(num_leapfrog):
         assert_mean_equals(found, by_quadrature(problem, state, action), resolution=0.005)
 
 
-@pytest.mark.xfail(reason="the Newton step is chosen by the median over states, and loses a mode where there are two")
 def test_both_modes_are_held():
     """Agents side by side: a fitted law that holds both orders leaves half of the draws."""
     problem, law = repelling_law()

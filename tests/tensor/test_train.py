@@ -109,6 +109,16 @@ def test_rounding_is_quasi_optimal(shape, rank):
     assert error >= max(left_out) - small
 
 
+def test_a_hundred_axes_fit_into_float32():
+    """Orthogonal cores put 9⁵⁰ into the first one; balanced ones are of like size, and the same tensor."""
+    orthogonal = train.right_orthogonal(random_train((9,) * 100, (3,) * 99, 5))
+    assert np.abs(orthogonal[0]).max() > np.finfo(np.float32).max
+    balanced = train.balanced(orthogonal)
+    assert max(np.abs(core).max() for core in balanced) < 100
+    indices = np.random.default_rng(0).integers(0, 9, (20, 100))
+    np.testing.assert_allclose(train.entries(balanced, indices), train.entries(orthogonal, indices), rtol=1e-9)
+
+
 def test_zero_stays_zero():
     nothing = train.constant((3, 4, 2), 0.0)
     assert train.norm(nothing) == 0
