@@ -118,7 +118,7 @@ class TiltedExpectation(AbstractExpectation):
 
 
 def best_sampler(problem: Problem) -> AbstractSampler:
-    """What measured best (docs/high_dimension.md): exact sums, tilted draws of a normal law, or weighted trajectories."""
+    """What measured best (docs/high_dimension.md): exact sums, draws of a cut normal law, or importance draws."""
     if problem.is_product:
         return Exhaustive()
     return IID(32) if isinstance(problem.kernel, GaussianKernel) else Importance(256)
