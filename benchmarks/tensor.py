@@ -4,6 +4,7 @@
     python benchmarks/tensor.py chain --sizes 6            # springs: residual, seconds, return against clipped LQR
     python benchmarks/tensor.py agents --sizes 4 6         # densities without a normaliser; repulsion left out as baseline
     python benchmarks/tensor.py samplers                   # repelling agents: importance draws against trajectories
+    python benchmarks/tensor.py laws                       # how even the weights are, and what an effective draw costs
     python benchmarks/tensor.py scaling --picture P.png    # reads and seconds against d, rank, points and draws
     python benchmarks/tensor.py memory                     # peak of one process, 40 dimensions
 
@@ -29,7 +30,8 @@ import hamq
 from hamq.certificates.linear_quadratic import lqr_policy
 from hamq.certificates.rollouts import random_starts, rollouts
 from hamq.certificates.tensor_residual import tensor_residuals
-from hamq.tensor.expectation import Cloud
+from hamq.tensor.choice import make_choices
+from hamq.tensor.expectation import Cloud, make_expectation
 
 RECORD = Path(__file__).parent / "records" / "tensor.json"
 
@@ -214,6 +216,38 @@ def samplers(arguments) -> dict:
     return done
 
 
+def laws(arguments) -> dict:
+    """Repelling agents: effective share of the weights of one pair (median, lower tenth) and its price, random nodes."""
+    done = {}
+    for size in arguments.sizes or [4, 6, 12]:
+        problem = hamq.problems.repelling_agents(size, per_agent=True, law="linear")
+        choices, generator = make_choices(problem), np.random.default_rng(0)
+        states = jnp.asarray(generator.choice(problem.grid.axis_nodes(0), (256, size)), jnp.float32)
+        actions = jax.vmap(choices.action)(jnp.asarray(choices.random(generator, 256)))
+        for sampler in (
+            hamq.Importance(64),
+            hamq.Importance(256),
+            hamq.HMC(64, num_leapfrog=4),
+            hamq.HMC(64, num_leapfrog=16),
+        ):
+            expectation = make_expectation(problem, sampler, choices, tuple(range(size)), 0)
+            prepare = jax.jit(jax.vmap(expectation.prepare))
+            jax.block_until_ready(prepare(states, actions))
+            began = time.perf_counter()
+            weights = np.asarray(jax.block_until_ready(prepare(states, actions)).weights)
+            seconds = time.perf_counter() - began
+            shares = 1 / np.sum(weights**2, axis=1) / weights.shape[1]
+            name = f"{type(sampler).__name__} {sampler.num_samples}" + (
+                f" × {sampler.num_leapfrog} steps" if isinstance(sampler, hamq.HMC) else ""
+            )
+            middle, low = np.quantile(shares, [0.5, 0.1])
+            per_effective = seconds / 256 / (middle * sampler.num_samples)
+            row = {"median": round(float(middle), 3), "tenth": round(float(low), 3)}
+            done[f"{size} agents, {name}"] = row | {"microseconds_per_effective_draw": round(1e6 * float(per_effective), 2)}
+            print(size, name, done[f"{size} agents, {name}"], flush=True)
+    return done
+
+
 def scaling(arguments) -> dict:
     """Two sweeps and one fitted improvement at a fixed rank; exponents are slopes of log(reads) and log(seconds)."""
 
@@ -274,7 +308,8 @@ def memory(arguments) -> dict:
 
 
 PARTS = {
-    "dense": dense, "chain": chain, "agents": agents, "samplers": samplers, "scaling": scaling, "memory": memory
+    "dense": dense, "chain": chain, "agents": agents, "samplers": samplers, "laws": laws, "scaling": scaling,
+    "memory": memory,
 }  # fmt: skip
 
 
