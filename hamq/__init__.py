@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from hamq.problem.kernel import GaussianKernel as GaussianKernel
     from hamq.problem.kernel import UnnormalizedKernel as UnnormalizedKernel
     from hamq.problem.problem import Problem as Problem
+    from hamq.problem.scene import Scene as Scene
     from hamq.report.policy_map import plot as plot
     from hamq.runs.loading import load_tensor as load_tensor
     from hamq.runs.reading import read_run as read_run
@@ -59,6 +60,7 @@ _HOME = {
     "ProductActions": "hamq.problem.actions",
     "Residuals": "hamq.certificates.tensor_residual",
     "Rollouts": "hamq.certificates.rollouts",
+    "Scene": "hamq.problem.scene",
     "SoftImpute": "hamq.completion.soft_impute",
     "Solution": "hamq.exact.solution",
     "TensorSolution": "hamq.tensor.solution",

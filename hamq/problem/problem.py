@@ -1,6 +1,7 @@
 """A stochastic control problem on a grid: who moves where, with what density, for what reward."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -15,6 +16,7 @@ from hamq.problem.actions import Levels, ProductActions
 from hamq.problem.counts import as_count
 from hamq.problem.grid import Grid
 from hamq.problem.kernel import AbstractDensity, GaussianKernel, UnnormalizedKernel
+from hamq.problem.scene import Scene
 from hamq.types import Law, UserFunction
 
 LAWS = ("cell", "linear", "point")
@@ -33,6 +35,7 @@ class Problem(eqx.Module):
     paper's point masses at grid points; no sampler of the continuous density follows it).
     `terminal(state) -> bool` marks states whose value is 0 from there on, reward included.
     `expected` names the warnings (`aliasing`, `noise`, `outside`) that are known and wanted: they become notes.
+    `axis_names` (s1, s2, … by default) and `scene` are for pictures only, see scene.py.
     """
 
     grid: Grid
@@ -47,6 +50,8 @@ class Problem(eqx.Module):
     notes: tuple[str, ...] = eqx.field(static=True)
     is_product: bool = eqx.field(static=True)
     action_levels: Levels | None = eqx.field(static=True)
+    axis_names: tuple[str, ...] = eqx.field(static=True)
+    scene: Scene | None = eqx.field(static=True)
 
     def __init__(
         self,
@@ -60,6 +65,8 @@ class Problem(eqx.Module):
         law: Law = "cell",
         expected: tuple[str, ...] = (),
         notes: tuple[str, ...] = (),
+        axis_names: Sequence[str] | None = None,
+        scene: Scene | None = None,
     ):
         if not isinstance(grid, Grid):
             raise ValueError(f"Problem: grid must be a hamq.Grid, got {type(grid).__name__}.")
@@ -73,7 +80,11 @@ class Problem(eqx.Module):
             raise ValueError(f"Problem: reward must be a function of (state, action), got {reward!r}.")
         if terminal is not None and not callable(terminal):
             raise ValueError(f"Problem: terminal must be None or a function of the state, got {terminal!r}.")
+        if scene is not None and not isinstance(scene, Scene):
+            raise ValueError(f"Problem: scene must be None or a hamq.Scene, got {scene!r}.")
         self.grid = grid
+        self.axis_names = _checked_names(axis_names, grid.dimension)
+        self.scene = scene
         self.actions = action_sets.check_actions(actions)
         self.action_levels = action_sets.find_levels(actions if isinstance(actions, ProductActions) else self.actions)
         self.kernel = kernel
@@ -117,6 +128,17 @@ class Problem(eqx.Module):
             f"Problem({self.name!r}: {num_states} states in {self.grid.dimension} dimensions × {num_actions} actions, "
             f"{type(self.kernel).__name__}, law {self.law!r}, discount {self.discount:g})"
         )
+
+
+def _checked_names(names: Sequence[str] | None, dimension: int) -> tuple[str, ...]:
+    if names is None:
+        return tuple(f"s{i + 1}" for i in range(dimension))
+    given = (names,) if isinstance(names, str) else tuple(str(name) for name in names)
+    if len(given) != dimension or len(set(given)) != dimension or not all(name.strip() for name in given):
+        raise ValueError(
+            f"Problem: axis_names must have {dimension} different names, one per axis, got {given}."
+        )
+    return given
 
 
 def is_same(problem: Problem, other: Problem) -> bool:

@@ -8,8 +8,9 @@ in a core, and one core falls apart into one small system for each node of its a
     G_k[:, i, :] ← argmin Σ_{p: i_pk = i} (l_pᵀ·G_k[:, i, :]·r_p − y_p)²,
 
 with l_p and r_p the products of the cores before and after k. Cores left of k are kept orthonormal on the left, right of
-k on the right, so that the systems are well conditioned. Everything in float64 and in one shape: cores are padded to the
-rank, and what is padding stays zero.
+k on the right, so that the systems are well conditioned. Everything in one shape: cores are padded to the rank, and what is
+padding stays zero. Cores, values and what is missing are float64; the matrices of the systems, which are most of the work
+and which the ridge keeps well conditioned, are float32.
 """
 
 from typing import NamedTuple
@@ -148,13 +149,14 @@ def _solved(core, left, right, values, group: Groups):
         both = left[rows].astype(core.dtype)[:, :, None] * right[rows][:, None, :]
         design = both.reshape(-1, r * s) * real.astype(core.dtype)[:, None]
         missing = jnp.where(real, values[rows], 0) - design @ slab.reshape(-1)
-        normal = design.T @ design
+        single = design.astype(jnp.float32)  # the ridge makes the matrix well conditioned; what is missing is exact
+        normal = jnp.matmul(single.T, single, precision="highest")
         diagonal = jnp.diagonal(normal)
-        ridge = RIDGE * jnp.sum(diagonal) / jnp.maximum(jnp.sum(diagonal > 0, dtype=core.dtype), 1) + 1e-300  # no padding
-        change = jax.scipy.linalg.solve(
-            normal + ridge * jnp.eye(r * s, dtype=core.dtype), design.T @ missing, assume_a="pos"
-        )
-        return slab + change.reshape(r, s)
+        ridge = RIDGE * jnp.sum(diagonal) / jnp.maximum(jnp.sum(diagonal > 0, dtype=normal.dtype), 1) + 1e-30  # no padding
+        size = jnp.maximum(jnp.max(jnp.abs(missing)), 1e-300)
+        wanted = (design.T @ (missing / size)).astype(normal.dtype)
+        change = jax.scipy.linalg.solve(normal + ridge * jnp.eye(r * s, dtype=normal.dtype), wanted, assume_a="pos")
+        return slab + size * change.reshape(r, s).astype(core.dtype)
 
     slabs = jax.lax.map(node, (jnp.moveaxis(core, 1, 0), group.members, group.is_real))
     return jnp.moveaxis(slabs, 0, 1)
