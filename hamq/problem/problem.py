@@ -135,9 +135,7 @@ def _checked_names(names: Sequence[str] | None, dimension: int) -> tuple[str, ..
         return tuple(f"s{i + 1}" for i in range(dimension))
     given = (names,) if isinstance(names, str) else tuple(str(name) for name in names)
     if len(given) != dimension or len(set(given)) != dimension or not all(name.strip() for name in given):
-        raise ValueError(
-            f"Problem: axis_names must have {dimension} different names, one per axis, got {given}."
-        )
+        raise ValueError(f"Problem: axis_names must have {dimension} different names, one per axis, got {given}.")
     return given
 
 
