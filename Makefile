@@ -31,5 +31,5 @@ clean:
 $(READY): pyproject.toml
 	@echo "Installing hamq and its tools into .venv (some minutes the first time)"
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install -qq --disable-pip-version-check -e ".[dev,plot,deep,bench]"
+	$(BIN)/python -m pip install -qq --disable-pip-version-check -e ".[dev,plot,deep,bench,gym,mujoco,docs,tensorboard]"
 	@touch $@

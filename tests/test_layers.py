@@ -24,7 +24,7 @@ ORDER = [
     ["__main__"],
 ]
 HEIGHT = {layer: height for height, layers in enumerate(ORDER) for layer in layers}
-HEAVY = {"matplotlib", "gymnasium", "optax"}
+HEAVY = {"matplotlib", "gymnasium", "optax", "mujoco", "tensorboardX"}
 MAY_BE_HEAVY = {"deep", "envs", "report", "paper"}
 MAY_IMPORT_LATE = {"cli"}
 MAX_LINES = 400
