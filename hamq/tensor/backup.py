@@ -143,7 +143,6 @@ class Engine:
         self.reads = self.pairs = 0
         grid, choices = bellman.problem.grid, bellman.choices
         self._nodes = [grid.axis_nodes(axis) for axis in bellman.order]
-        self._inverse = np.argsort(bellman.order)
         self._per_pair = max(1, bellman.expectation.cost.samples)
         per_state = self._per_pair * max(choices.sizes)
         if is_cpu():
@@ -168,8 +167,10 @@ class Engine:
 
     def states(self, indices: Int[np.ndarray, "P d"]) -> Float[np.ndarray, "P d"]:
         """The states at multi-indices in the order of the cores."""
-        columns = [nodes[indices[:, k]] for k, nodes in enumerate(self._nodes)]
-        return np.stack(columns, axis=1)[:, self._inverse].astype(np.float32)
+        states = np.empty(indices.shape, np.float32)
+        for k, (axis, nodes) in enumerate(zip(self.bellman.order, self._nodes, strict=True)):
+            states[:, axis] = nodes[indices[:, k]]
+        return states
 
     def greedy(self, cores: Array, states: np.ndarray, own: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """(values, levels) of the best actions; `own` are levels to start from."""

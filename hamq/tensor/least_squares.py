@@ -13,6 +13,7 @@ padding stays zero. Cores, values and what is missing are float64; the matrices 
 and which the ridge keeps well conditioned, are float32.
 """
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import equinox as eqx
@@ -26,16 +27,20 @@ from hamq.tensor.train import Train
 RIDGE = 1e-2
 """Part of the mean curvature: directions that the points hardly see stay as they were. Less lets them run away."""
 
+CORES_PER_PART = 10
+"""For so many cores at a time the rows of all points are held in memory."""
+
 
 class Groups(NamedTuple):
     """The points of a fit, on every axis sorted by node into groups of equal size.
 
-    `members` are the points of each group, padded where `is_real` is False; `places` says where each point went.
+    `members` are the points of each group, padded where `is_real` is False; `places` says where each point went. NumPy
+    arrays: a device is given the part of them that it works on.
     """
 
-    members: Int[Array, "d n G"]
-    is_real: Bool[Array, "d n G"]
-    places: Int[Array, "d P"]
+    members: Int[np.ndarray, "d n G"] | Int[Array, "d n G"]
+    is_real: Bool[np.ndarray, "d n G"] | Bool[Array, "d n G"]
+    places: Int[np.ndarray, "d P"] | Int[Array, "d P"]
 
 
 def make_groups(indices: Int[np.ndarray, "P d"], points: tuple[int, ...]) -> Groups:
@@ -49,7 +54,7 @@ def make_groups(indices: Int[np.ndarray, "P d"], points: tuple[int, ...]) -> Gro
         for i, rows in enumerate(np.split(order, np.cumsum(counts[k])[:-1])):
             members[k, i, : len(rows)], is_real[k, i, : len(rows)] = rows, True
             places[k, rows] = i * size + np.arange(len(rows))
-    return Groups(jnp.asarray(members), jnp.asarray(is_real), jnp.asarray(places))
+    return Groups(members, is_real, places)
 
 
 def _rounded_up(size: int) -> int:
@@ -76,9 +81,9 @@ def fit(train: Train, values: Float[np.ndarray, " P"], groups: Groups, rank: int
     """The train after `num_sweeps` sweeps from right to left and back, from `train`, which has ranks up to `rank`."""
     points, ranks = tuple(core.shape[1] for core in train), tuple(core.shape[2] for core in train[:-1])
     with jax.enable_x64(True):
-        cores = jnp.asarray(stacked(train, rank))
+        cores, masks = jnp.asarray(stacked(train, rank)), _masks(ranks, rank)
         for _ in range(num_sweeps):
-            cores = _sweep(cores, jnp.asarray(values, jnp.float64), groups, _masks(ranks, rank))
+            cores = _sweep(cores, jnp.asarray(values, jnp.float64), groups, masks)
         return unstacked(np.asarray(cores), points, ranks)
 
 
@@ -87,10 +92,52 @@ def _masks(ranks: tuple[int, ...], rank: int) -> Float[Array, "bonds R"]:
     return jnp.asarray(np.arange(rank)[None, :] < np.asarray((1, *ranks, 1))[:, None], jnp.float64)
 
 
-@eqx.filter_jit
 def _sweep(cores: Float[Array, "d R n R"], values: Float[Array, " P"], groups: Groups, masks) -> Float[Array, "d R n R"]:
-    cores, lefts = _orthogonal_from_left(cores, groups, masks[1:])
-    right = jnp.zeros((values.shape[0], cores.shape[1]), cores.dtype).at[:, 0].set(1)
+    """There to make the cores orthogonal, back to solve for each.
+
+    The rows l_p before all cores would be most of the memory: they are kept at the starts of a few parts of the train,
+    and made again for one part at a time.
+    """
+    num_parts = -(-len(cores) // CORES_PER_PART)
+    cuts = [round(k * len(cores) / num_parts) for k in range(num_parts + 1)]
+    parts, pushed = [cores[a:b] for a, b in pairwise(cuts)], jnp.eye(cores.shape[1], dtype=cores.dtype)
+    group_parts = [jax.tree.map(lambda g, a=a, b=b: g[a:b], groups) for a, b in pairwise(cuts)]
+    mask_parts = [masks[a : b + 1] for a, b in pairwise(cuts)]
+    row = right = jnp.zeros((values.shape[0], cores.shape[1]), cores.dtype).at[:, 0].set(1)
+    before = []
+    for i, part in enumerate(parts):
+        before.append(row)
+        parts[i], row, pushed = _orthogonal_part(part, row, pushed, group_parts[i], mask_parts[i])
+    parts[-1] = parts[-1].at[-1].set(jnp.einsum("rns,st->rnt", parts[-1][-1], pushed))
+    pushed = jnp.eye(cores.shape[1], dtype=cores.dtype)
+    for i in reversed(range(num_parts)):
+        given = (parts[i], before.pop(), right, pushed, values, group_parts[i], mask_parts[i])
+        parts[i], right, pushed = _solved_part(*given)
+    cores = jnp.concatenate(parts)
+    return cores.at[0].set(jnp.einsum("rs,snt->rnt", pushed.T, cores[0]))
+
+
+@eqx.filter_jit
+def _orthogonal_part(cores, row, pushed, groups: Groups, masks):
+    """(left-orthogonal cores, the rows after them, what the next core is multiplied by)."""
+
+    def to_right(carry, given):
+        row, pushed = carry
+        core, group, mask = given
+        core, next_pushed = _left_orthogonal(jnp.einsum("rs,snt->rnt", pushed, core), mask)
+        return (_moved(core, row, group), next_pushed), core
+
+    (row, pushed), cores = jax.lax.scan(to_right, (row, pushed), (cores, groups, masks[1:]))
+    return cores, row, pushed
+
+
+@eqx.filter_jit
+def _solved_part(cores, row, right, pushed, values, groups: Groups, masks):
+    """(right-orthogonal cores, each solved for; the rows after the part before; what its last core is multiplied by)."""
+
+    def to_right(row, given):
+        core, group = given
+        return _moved(core, row, group), row.astype(jnp.float32)
 
     def to_left(carry, given):
         right, pushed = carry
@@ -99,24 +146,9 @@ def _sweep(cores: Float[Array, "d R n R"], values: Float[Array, " P"], groups: G
         core, pushed = _right_orthogonal(core, mask)
         return (_moved(core.transpose(2, 1, 0), right, group), pushed), core
 
-    start = (right, jnp.eye(cores.shape[1], dtype=cores.dtype))
-    (_, pushed), cores = jax.lax.scan(to_left, start, (cores, lefts, groups, masks[:-1]), reverse=True)
-    return cores.at[0].set(jnp.einsum("rs,snt->rnt", pushed.T, cores[0]))
-
-
-def _orthogonal_from_left(cores, groups: Groups, masks):
-    """(left-orthogonal cores, the last one carrying the size; rows l_p before every core, in float32 to save memory)."""
-    row = jnp.zeros((groups.places.shape[1], cores.shape[1]), cores.dtype).at[:, 0].set(1)
-
-    def to_right(carry, given):
-        row, pushed = carry
-        core, group, mask = given
-        core, next_pushed = _left_orthogonal(jnp.einsum("rs,snt->rnt", pushed, core), mask)
-        return (_moved(core, row, group), next_pushed), (core, row.astype(jnp.float32))
-
-    start = (row, jnp.eye(cores.shape[1], dtype=cores.dtype))
-    (_, pushed), (done, lefts) = jax.lax.scan(to_right, start, (cores, groups, masks))
-    return done.at[-1].set(jnp.einsum("rns,st->rnt", done[-1], pushed)), lefts
+    _, lefts = jax.lax.scan(to_right, row, (cores, groups))
+    (right, pushed), cores = jax.lax.scan(to_left, (right, pushed), (cores, lefts, groups, masks[:-1]), reverse=True)
+    return cores, right, pushed
 
 
 def _moved(core: Float[Array, "R n R"], rows: Float[Array, "P R"], group: Groups) -> Float[Array, "P R"]:
