@@ -17,6 +17,7 @@ from jaxtyping import Array, Float
 
 from hamq.problem.problem import Problem
 from hamq.problem.zoo.preset import Preset, Sourced, build, inferred_covariance
+from hamq.problem.zoo.scenes import acrobot_scene
 from hamq.types import Law
 
 TIME_STEP = Sourced(0.1, "assumed")
@@ -70,6 +71,8 @@ PAPER = Preset(
     physics={"mass": MASS, "length": LENGTH, "gravity": GRAVITY, "coriolis_arm": Sourced(1.0, "paper")},
     mean=paper_mean,
     reward=reward,
+    axis_names=("link 1 angle", "link 1 velocity", "link 2 angle", "link 2 velocity"),
+    scene=acrobot_scene((0, 2), (LENGTH.value, LENGTH.value)),
     circles=(0, 2),
     expected=("outside",),
 )

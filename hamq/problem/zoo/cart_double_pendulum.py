@@ -19,6 +19,7 @@ from jaxtyping import Array, Float
 
 from hamq.problem.problem import Problem
 from hamq.problem.zoo.preset import Preset, Sourced, build, inferred_covariance
+from hamq.problem.zoo.scenes import cart_scene
 from hamq.types import Law
 
 TIME_STEP = Sourced(0.1, "assumed")
@@ -75,6 +76,15 @@ PAPER = Preset(
     },
     mean=mean,
     reward=reward,
+    axis_names=(
+        "cart position",
+        "cart velocity",
+        "pole 1 angle",
+        "pole 1 velocity",
+        "pole 2 angle",
+        "pole 2 velocity",
+    ),
+    scene=cart_scene(0, (2, 4), ROD_LENGTHS.value, strongest=10.0, reach=2.4),
     circles=(2, 4),
     expected=("aliasing",),
 )

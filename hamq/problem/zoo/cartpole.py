@@ -15,6 +15,7 @@ from jaxtyping import Array, Float
 
 from hamq.problem.problem import Problem
 from hamq.problem.zoo.preset import Preset, Sourced, build, inferred_covariance
+from hamq.problem.zoo.scenes import cart_scene
 from hamq.types import Law
 
 TIME_STEP = Sourced(0.1, "authors' code")
@@ -59,6 +60,8 @@ PAPER = Preset(
     },
     mean=mean,
     reward=reward,
+    axis_names=("pole angle", "angular velocity", "cart position", "cart velocity"),
+    scene=cart_scene(2, (0,), (2 * POLE_LENGTH.value,), strongest=10.0, reach=2.4),
     expected=("aliasing",),
 )
 PRESETS = {

@@ -38,6 +38,11 @@ def make_actions(limit: float, num_actions: int, num_actuators: int) -> np.ndarr
     return levels if num_actuators == 1 else ProductActions([levels] * num_actuators)
 
 
+def axis_names(link: str, coordinates: tuple[str, str], num_links: int) -> tuple[str, ...]:
+    """(`mass 1 position`, `mass 1 velocity`, `mass 2 position`, …)."""
+    return tuple(f"{link} {i + 1} {coordinate}" for i in range(num_links) for coordinate in coordinates)
+
+
 def check_chain(name: str, links: str, num_links: Any, num_actuators: Any, num_actions: Any, noise: Any) -> None:
     check_count(name, links, num_links, 1, "the state has two coordinates for each")
     check_count(name, "num_actuators", num_actuators, 1, f"each pushes another one of the {links}")

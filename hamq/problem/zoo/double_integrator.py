@@ -8,6 +8,7 @@ from jaxtyping import Array, Float
 
 from hamq.problem.problem import Problem
 from hamq.problem.zoo.preset import Preset, Sourced, build, inferred_covariance
+from hamq.problem.zoo.scenes import slider_scene
 from hamq.types import Law
 
 TIME_STEP = Sourced(0.1, "peer")
@@ -32,6 +33,8 @@ PAPER = Preset(
     physics={},
     mean=mean,
     reward=reward,
+    axis_names=("position", "velocity"),
+    scene=slider_scene(reach=3.0),
 )
 PRESETS = {
     "paper": PAPER,

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 
 from hamq.problem.problem import Problem
 from hamq.problem.zoo.preset import Preset, Sourced, build, inferred_covariance
+from hamq.problem.zoo.scenes import pendulum_scene
 from hamq.types import Law
 
 TIME_STEP = Sourced(0.3, "peer")
@@ -34,6 +35,8 @@ PAPER = Preset(
     physics={"torque_cost": TORQUE_COST},
     mean=mean,
     reward=reward,
+    axis_names=("angle", "angular velocity"),
+    scene=pendulum_scene(),
     circles=(0,),
 )
 PRESETS = {

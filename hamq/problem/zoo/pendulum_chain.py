@@ -21,7 +21,8 @@ from jaxtyping import Array, Float
 from hamq.problem.grid import Grid
 from hamq.problem.kernel import GaussianKernel
 from hamq.problem.problem import Problem
-from hamq.problem.zoo.chain import check_chain, make_actions, push_on_each, pushed_links
+from hamq.problem.zoo.chain import axis_names, check_chain, make_actions, push_on_each, pushed_links
+from hamq.problem.zoo.scenes import pendulums_scene
 from hamq.types import Law
 
 GRAVITY = 1.0
@@ -100,4 +101,6 @@ def pendulum_chain(
         discount=discount,
         name=name,
         law=law,
+        axis_names=axis_names("pendulum", ("angle", "velocity"), num_pendulums),
+        scene=pendulums_scene(tuple(range(0, len(upper), 2)), pushed_links(num_pendulums, num_actuators), LARGEST_TORQUE),
     )

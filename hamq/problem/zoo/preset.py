@@ -20,6 +20,7 @@ import numpy as np
 from hamq.problem.grid import Grid
 from hamq.problem.kernel import GaussianKernel
 from hamq.problem.problem import Problem
+from hamq.problem.scene import Scene
 from hamq.types import Law, UserFunction
 
 Source = Literal["paper", "authors' code", "peer", "assumed"]
@@ -48,7 +49,7 @@ class Preset:
     """All constants of one problem, its dynamics and its reward; `physics` holds what only this problem has.
 
     `circles` are the axes that may be periodic: angles whose box is one full turn.
-    `expected` names the warnings that the preset is known to deserve.
+    `expected` names the warnings that the preset is known to deserve. `axis_names` and `scene` are for pictures.
     """
 
     lower: Sourced[tuple[float, ...]]
@@ -59,6 +60,8 @@ class Preset:
     physics: Mapping[str, Sourced]
     mean: UserFunction
     reward: UserFunction
+    axis_names: tuple[str, ...]
+    scene: Scene
     circles: tuple[int, ...] = ()
     expected: tuple[str, ...] = ()
     num_actions: Sourced[int] = NUM_ACTIONS
@@ -107,6 +110,8 @@ def build(
         name=name,
         law=law,
         expected=constants.expected,
+        axis_names=constants.axis_names,
+        scene=constants.scene,
     )
 
 

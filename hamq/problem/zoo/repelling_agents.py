@@ -17,6 +17,7 @@ from hamq.problem.grid import Grid
 from hamq.problem.kernel import UnnormalizedKernel
 from hamq.problem.problem import Problem
 from hamq.problem.zoo.preset import check_count, is_number
+from hamq.problem.zoo.scenes import agents_scene
 from hamq.types import Law, UserFunction
 
 DRIFT = 0.1
@@ -27,10 +28,14 @@ NUM_COMMON_DRIFTS = 9
 PUSHES = (-1.0, 0.0, 1.0)
 
 
+def targets_of(num_agents: int) -> tuple[float, ...]:
+    return tuple((-1 + (2 * np.arange(num_agents) + 1) / num_agents).tolist())
+
+
 def reward(state: Float[Array, " n"], action: Float[Array, "..."]) -> Float[Array, ""]:
     """−mean (xᵢ − tᵢ)² − 0.01 mean a² with the targets tᵢ = −1 + (2i + 1)/n, i from 0."""
     n = state.shape[0]
-    targets = jnp.asarray(-1 + (2 * np.arange(n) + 1) / n, state.dtype)
+    targets = jnp.asarray(targets_of(n), state.dtype)
     return -jnp.mean((state - targets) ** 2) - ACTION_COST * jnp.mean(action**2)
 
 
@@ -83,6 +88,8 @@ def repelling_agents(
         discount=discount,
         name=name,
         law=law,
+        axis_names=[f"agent {i + 1} position" for i in range(num_agents)],
+        scene=agents_scene(tuple(range(num_agents)), targets_of(num_agents)),
     )
 
 

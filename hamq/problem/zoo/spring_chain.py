@@ -20,7 +20,8 @@ from jaxtyping import Array, Float
 from hamq.problem.grid import Grid
 from hamq.problem.kernel import GaussianKernel
 from hamq.problem.problem import Problem
-from hamq.problem.zoo.chain import check_chain, make_actions, neighbours, push_on_each, pushed_links
+from hamq.problem.zoo.chain import axis_names, check_chain, make_actions, neighbours, push_on_each, pushed_links
+from hamq.problem.zoo.scenes import springs_scene
 from hamq.types import Law
 
 SPRING = 1.0
@@ -93,4 +94,6 @@ def spring_chain(
         name=name,
         law=law,
         expected=("outside",),
+        axis_names=axis_names("mass", ("position", "velocity"), num_masses),
+        scene=springs_scene(tuple(range(0, d, 2)), pushed_links(num_masses, num_actuators), REACH, LARGEST_PUSH),
     )

@@ -1,0 +1,13 @@
+"""Problems as Gymnasium environments. `import hamq.envs` registers those of the zoo: gymnasium.make("hamq/CartPole-v0")."""
+
+try:
+    import gymnasium as gymnasium
+except ImportError as error:
+    raise ImportError("hamq.envs needs gymnasium: pip install 'hamq[gym]'.") from error
+
+from hamq.envs.environment import ProblemEnv as ProblemEnv
+from hamq.envs.registration import register_zoo
+from hamq.envs.vector import ProblemVectorEnv as ProblemVectorEnv
+
+IDS = register_zoo()
+"""The environments of the zoo."""

@@ -1,0 +1,94 @@
+"""A Problem as a Gymnasium environment: the observation is the state, the law is the solver's."""
+
+from typing import Any, ClassVar
+
+import gymnasium
+import numpy as np
+from gymnasium.error import ResetNeeded
+from jaxtyping import Float, UInt8
+
+from hamq.certificates.rollouts import Model
+from hamq.envs.dynamics import Dynamics
+from hamq.envs.rendering import SIZE, draw, scene_of
+from hamq.problem.problem import Problem
+
+RENDER_FPS = 10
+
+
+class ProblemEnv(gymnasium.Env):
+    """One environment.
+
+    observation  the state, float32, in the box of the grid; with law="cell" always a node of the grid
+    action       the number of an action in `problem.actions`, or one number of a level per actuator where the actions are
+                 a product (`Dynamics.action_space`)
+    reward       problem.reward(state, action) of the state that is left
+    terminated   problem.terminal of the state that is reached; the time limit is a wrapper's business
+    reset        options={"state": s} starts there; otherwise one of `starts` `[n, d]`, or uniform over the box
+
+    `model`: what make_model(problem, num_draws) returns, if another number of draws is wanted.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": RENDER_FPS}
+
+    def __init__(
+        self,
+        problem: Problem,
+        render_mode: str | None = None,
+        starts: Any = None,
+        render_size: tuple[int, int] = SIZE,
+        model: Model | None = None,
+    ):
+        self.render_mode, self.render_size = checked_rendering(render_mode, render_size)
+        self.dynamics = Dynamics(problem, starts, model)
+        self.problem = problem
+        self.observation_space, self.action_space = self.dynamics.observation_space, self.dynamics.action_space
+        self._states: Float[np.ndarray, "1 d"] | None = None
+        self._actions = np.zeros((1, *problem.action_shape), np.float32)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Float[np.ndarray, " d"], dict[str, Any]]:
+        super().reset(seed=seed)
+        self._states = first_states(self.dynamics, 1, options, self.np_random)
+        self._actions = np.zeros_like(self._actions)
+        return self._states[0].copy(), {}
+
+    def step(self, action: Any) -> tuple[Float[np.ndarray, " d"], float, bool, bool, dict[str, Any]]:
+        if self._states is None:
+            raise ResetNeeded("ProblemEnv: call reset() before step().")
+        if not self.action_space.contains(action):
+            raise ValueError(f"ProblemEnv: action must be in {self.action_space}, got {action!r}.")
+        self._actions = self.dynamics.actions(np.asarray(action)[None])
+        moved = self.dynamics.move(self._states, self._actions, self.np_random)
+        self._states = moved.states
+        return moved.states[0].copy(), float(moved.rewards[0]), bool(moved.is_terminal[0]), False, {}
+
+    def render(self) -> UInt8[np.ndarray, "height width 3"] | None:  # type: ignore[override]
+        """The frame of the state and of the action that led there; None without render_mode="rgb_array"."""
+        if self.render_mode is None:
+            return None
+        if self._states is None:
+            raise ResetNeeded("ProblemEnv: call reset() before render().")
+        return draw(scene_of(self.problem), self._states[0], self._actions[0], self.render_size)
+
+
+def first_states(
+    dynamics: Dynamics, count: int, options: dict[str, Any] | None, generator: np.random.Generator
+) -> Float[np.ndarray, "B d"]:
+    """The states that reset(options=…) asks for."""
+    options = options or {}
+    for name in options:
+        if name != "state":
+            raise ValueError(f'ProblemEnv: reset: options has {name!r}; the only option is "state".')
+    if options.get("state") is not None:
+        return dynamics.placed(options["state"], count)
+    return dynamics.draw_starts(count, generator)
+
+
+def checked_rendering(render_mode: str | None, render_size: Any) -> tuple[str | None, tuple[int, int]]:
+    if render_mode not in (None, "rgb_array"):
+        raise ValueError(f'ProblemEnv: render_mode must be None or "rgb_array", got {render_mode!r}.')
+    numbers = np.asarray(render_size)
+    if numbers.shape != (2,) or numbers.dtype.kind not in "iu" or np.any(numbers < 1):
+        raise ValueError(f"ProblemEnv: render_size must be (width, height) in pixels, got {render_size!r}.")
+    return render_mode, (int(numbers[0]), int(numbers[1]))
