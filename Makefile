@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check docs examples bench clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
@@ -18,6 +18,16 @@ check: $(READY)
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m slow
 	$(BIN)/python tests/mutants/run.py
 
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# The four scripts of docs/, each within a minute; `make check` runs them as tests/test_examples.py, and the docs as test_docs.py.
+examples: $(READY)
+	$(BIN)/python examples/cartpole.py
+	$(BIN)/python examples/unnormalized.py
+	$(BIN)/python examples/thousand_actions.py
+	$(BIN)/python examples/gymnasium_policy.py
+
 bench: $(READY)
 	$(BIN)/python benchmarks/sampling.py
 	$(BIN)/python benchmarks/exact.py
@@ -25,7 +35,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/solving.py --problems cartpole --variants default full
 
 clean:
-	rm -rf .venv build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist site .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml

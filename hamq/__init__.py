@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from hamq.completion.nuclear_norm import NuclearNorm as NuclearNorm
     from hamq.completion.rank import effective_rank as effective_rank
     from hamq.completion.soft_impute import SoftImpute as SoftImpute
+    from hamq.envs.evaluation import Evaluation as Evaluation
+    from hamq.envs.evaluation import evaluate as evaluate
     from hamq.exact.bellman import evaluate_policy as evaluate_policy
     from hamq.exact.solution import Solution as Solution
     from hamq.exact.value_iteration import solve_exact as solve_exact
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 _HOME = {
     "Anchors": "hamq.completion.anchors",
     "Comparison": "hamq.certificates.comparison",
+    "Evaluation": "hamq.envs.evaluation",
     "Exhaustive": "hamq.sampling.exhaustive",
     "GaussianKernel": "hamq.problem.kernel",
     "Grid": "hamq.problem.grid",
@@ -68,6 +71,7 @@ _HOME = {
     "compare": "hamq.certificates.comparison",
     "draw_each": "hamq.learning.draws",
     "effective_rank": "hamq.completion.rank",
+    "evaluate": "hamq.envs.evaluation",
     "evaluate_policy": "hamq.exact.bellman",
     "expected_values": "hamq.learning.backup",
     "literal_provenance": "hamq.learning.literal",

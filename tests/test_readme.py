@@ -1,77 +1,100 @@
-"""Every Python block of README.md and docs/ runs as written, in order, as a user would run it.
+"""Every Python block of README.md and docs/ runs as written, in order, as a user would run it, and so do the commands.
 
-A block after `<!-- not run: reason -->` is left out; README.md has none.
+A block after `<!-- not run: reason -->` is left out; README.md has none. One after `<!-- run in make check: reason -->` is
+long, or reads what commands wrote. A block that begins with `# name.py` is also saved under that name, for the commands.
 """
 
-import re
+import contextlib
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 import jax
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from hamq.cli import main
+from tests.pages import PAGES, ROOT, Block, fenced_blocks, missing_output
+
 README = ROOT / "README.md"
-PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
-NOT_RUN = re.compile(r"<!--\s*not run:\s*\S.*-->")
-FENCE = re.compile(r"\s*(`{3,}|~{3,})\s*(\w*)")
-
-
-@dataclass(frozen=True)
-class Block:
-    line: int  # of the first line of code, from 1
-    code: str
-    is_run: bool
 
 
 def python_blocks(text: str) -> list[Block]:
-    """The ```python blocks of a page; one that is indented or not closed is an error."""
-    blocks, before, lines = [], "", enumerate(text.splitlines(), start=1)
-    for number, line in lines:
-        if fence := FENCE.match(line):
-            code = []
-            for _, inner in lines:
-                if inner.strip() == fence[1]:
-                    break
-                code.append(inner)
-            else:
-                raise ValueError(f"the block that opens on line {number} is not closed")
-            if fence[2] in ("python", "py", "python3"):
-                if line != "```python":
-                    raise ValueError(f"line {number}: write ```python at the start of the line, not {line!r}")
-                blocks.append(Block(number + 1, "\n".join(code) + "\n", not NOT_RUN.fullmatch(before)))
-        if line.strip():
-            before = line.strip()
-    return blocks
+    return [block for block in fenced_blocks(text) if block.language == "python"]
 
 
-def run_blocks(blocks: list[Block], filename: str) -> None:
-    """Executes the blocks in one fresh module, with line numbers that point into the page."""
+@contextlib.contextmanager
+def fresh_module(filename: str):
+    """A function that executes blocks in one fresh module, with line numbers that point into the page."""
     module = ModuleType("page")
     sys.modules["page"] = module  # dataclasses and equinox look their module up
     try:
-        for block in blocks:
-            if block.is_run:
-                exec(compile("\n" * (block.line - 1) + block.code, filename, "exec"), module.__dict__)
+        yield lambda block: exec(compile("\n" * (block.line - 1) + block.code, filename, "exec"), module.__dict__)
     finally:
         del sys.modules["page"]
+
+
+def run_blocks(blocks: list[Block], filename: str) -> None:
+    with fresh_module(filename) as run:
+        for block in blocks:
+            if not block.mark:
+                run(block)
+
+
+def as_users_have_it():
+    """JAX's own promotion rules, not the strict ones of the tests."""
+    return jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_page_runs(page, tmp_path, monkeypatch):
     blocks = python_blocks(page.read_text(encoding="utf-8"))
     monkeypatch.chdir(tmp_path)  # what the page writes must not land in the repository
-    # Users have JAX's own promotion rules, not the strict ones of the tests.
-    with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+    ranks, types = as_users_have_it()
+    with ranks, types:
         run_blocks(blocks, str(page))
+
+
+LONG = [ROOT / "docs" / f"{name}.md" for name in ("choosing", "faq", "reading_a_report", "tutorial", "your_own_problem")]
+"""Pages with commands that are run, or with long blocks; the commands of README.md are those of examples/demo.py."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", LONG, ids=lambda page: page.stem)
+def test_page_runs_with_its_commands(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    blocks, wrong = fenced_blocks(page.read_text(encoding="utf-8")), []
+    ranks, types = as_users_have_it()
+    with ranks, types, fresh_module(str(page)) as run:
+        for block in blocks:
+            if block.file:
+                Path(block.file).write_text(block.code, encoding="utf-8")
+            if block.language == "python" and (block.file or block.mark == "run in make check"):
+                run(block)
+            elif block.language == "console" and block.mark != "not run":
+                wrong += [problem for step in block.steps for problem in _wrong_with(*step, capsys)]
+    assert wrong == []
+
+
+def test_no_page_with_long_blocks_is_forgotten():
+    long = [page for page in PAGES if any(b.mark == "run in make check" for b in fenced_blocks(page.read_text("utf-8")))]
+    assert set(long) <= set(LONG)
+
+
+def _wrong_with(command: str, shown: list[str], capsys) -> list[str]:
+    name, *words = command.split()
+    assert name == "hamq", f"{command}: only hamq can be run here"
+    capsys.readouterr()
+    code = main(words)
+    printed = capsys.readouterr()
+    if code:
+        return [f"{command}: exit code {code}, {printed.err}"]
+    return [f"{command} does not print {line!r}" for line in missing_output(shown, printed.out)]
 
 
 def test_readme_has_code_and_skips_none():
     blocks = python_blocks(README.read_text(encoding="utf-8"))
     assert blocks
-    assert [block.line for block in blocks if not block.is_run] == []
+    assert [block.line for block in blocks if block.mark] == []
 
 
 PAGE = """# Title
@@ -94,8 +117,8 @@ y = x + 1
 
 
 def test_extraction():
-    lines_and_runs = [(block.line, block.is_run) for block in python_blocks(PAGE)]
-    assert lines_and_runs == [(3, True), (11, False), (15, True)]  # a skip without a reason is none
+    lines_and_marks = [(block.line, block.mark) for block in python_blocks(PAGE)]
+    assert lines_and_marks == [(3, ""), (11, "not run"), (15, "")]  # a skip without a reason is none
 
 
 def test_blocks_share_one_namespace_and_report_their_line():
@@ -104,7 +127,7 @@ def test_blocks_share_one_namespace_and_report_their_line():
         run_blocks(python_blocks(PAGE + "```python\n1 / 0\n```\n"), "page.md")
     assert caught.traceback[-1].lineno + 1 == 18
     with pytest.raises(NameError):  # fresh for each page
-        run_blocks([Block(1, "x", True)], "page.md")
+        run_blocks([Block(1, "python", "x")], "page.md")
 
 
 @pytest.mark.parametrize("text", ["```python\nx = 1\n", " ```python\nx = 1\n ```\n", "```py\nx = 1\n```\n"])

@@ -7,6 +7,7 @@ from hamq.cli.cache import use_compilation_cache
 from hamq.cli.messages import print_json
 from hamq.cli.parsing import Request
 from hamq.cli.recording import Recording
+from hamq.cli.report import page_beside, require_place
 from hamq.cli.solve import FAILED, summarise
 from hamq.exact.value_iteration import solve_exact
 from hamq.runs.problem_hash import problem_hash
@@ -17,6 +18,8 @@ def run(request: Request) -> int:
     output = request.options["output"]
     if output.overwrite and output.out is None:
         raise ValueError("--overwrite needs --out, the folder of the run.")
+    if output.report:
+        require_place(output.out)
     named = problems.named(request)
     problem = problems.build(named)
     arguments = dataclasses.asdict(request.options["exact"])
@@ -26,13 +29,16 @@ def run(request: Request) -> int:
         solution = solve_exact(problem, **arguments)
         summary = summarise(solution)
         recording.finish(solution, summary)
+    page = page_beside(output.out, problem) if output.report else None
     if output.json:
         head = {"problem": named.name, "result": solution.result, "converged": solution.converged}
-        print_json(head | {"error": solution.error} | summary | {"out": output.out})
+        print_json(head | {"error": solution.error} | summary | {"out": output.out, "report": page})
     else:
         value = solution.value
         print(f"{named.name}: {solution.result}.")
         print(f"V* lies between {value.min():.6g} and {value.max():.6g}; {len(solution.history)} sweeps.")
         if output.out is not None:
-            print(f"Saved in {output.out}; hamq show and hamq compare read it.")
+            print(f"Saved in {output.out}; hamq show, hamq compare and hamq report read it.")
+        if page is not None:
+            print(f"The page is {page}.")
     return 0 if solution.converged else FAILED

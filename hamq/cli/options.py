@@ -6,7 +6,10 @@ Nothing here imports JAX, so that `--help` is quick.
 """
 
 import dataclasses
+import math
 from typing import Literal
+
+from hamq.cli.gym_options import ContinuousGymOptions, GymOptions
 
 Unidentified = Literal["keep", "zero", "error"]
 
@@ -165,6 +168,8 @@ class FolderOptions:
     """Iterations between two checkpoints."""
     checkpoint_seconds: float = 60.0
     """Seconds between two checkpoints."""
+    tensorboard: str | None = None
+    """Folder for TensorBoard: the columns of the history as scalars, one step per iteration."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,6 +178,8 @@ class RunOptions(FolderOptions):
 
     exact: bool = False
     """Solve exactly as well: progress and history then show the distance to Q*."""
+    report: bool = False
+    """Write report.html into the run folder as well."""
     json: bool = False
     """Print one JSON object on stdout."""
 
@@ -199,6 +206,8 @@ class ExactRunOptions:
     """Run folder to write; without it nothing is kept."""
     overwrite: bool = False
     """Replace the run in --out."""
+    report: bool = False
+    """Write report.html into the run folder as well."""
     json: bool = False
     """Print one JSON object on stdout."""
 
@@ -207,6 +216,20 @@ class ExactRunOptions:
 class PrintOptions:
     """What is printed."""
 
+    json: bool = False
+    """Print one JSON object on stdout."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PlotOptions:
+    """The picture and what is printed."""
+
+    out: str | None = None
+    """The picture to write (.png, .pdf or .svg), also as -o; None: plot.png in the first run folder."""
+    axes: str = "0,1"
+    """The two axes that are shown, from 0."""
+    at: str | None = None
+    """A full state (0.1,0,0,0) near which the other axes are held; None: the middle of the box."""
     json: bool = False
     """Print one JSON object on stdout."""
 
@@ -331,12 +354,13 @@ class Entry:
 
     dimension: int
     num_actions: int
-    options: PaperOptions | AgentsOptions | SpringChainOptions | PendulumChainOptions
+    options: PaperOptions | AgentsOptions | SpringChainOptions | PendulumChainOptions | GymOptions
     description: str
 
     @property
     def num_states(self) -> int:
-        return int(self.options.points) ** self.dimension
+        points = [int(n) for n in self.options.points.split(",")]
+        return math.prod(points) if len(points) > 1 else points[0] ** self.dimension
 
 
 ZOO = {
@@ -348,4 +372,11 @@ ZOO = {
     "repelling_agents": Entry(2, 9, AgentsOptions(), "Agents that keep apart: a density without a closed normaliser"),
     "spring_chain": Entry(4, 9, SpringChainOptions(), "Bring masses on springs to rest, in any dimension"),
     "pendulum_chain": Entry(4, 9, PendulumChainOptions(), "Hold coupled pendulums upright, half of them driven"),
+    "gym_pendulum": Entry(2, 11, ContinuousGymOptions("25", discount=0.97), "Gymnasium's Pendulum-v1"),
+    "gym_cartpole": Entry(4, 2, GymOptions(), "Gymnasium's CartPole-v1"),
+    "gym_acrobot": Entry(4, 3, GymOptions("8,6,11,11", discount=0.99), "Gymnasium's Acrobot-v1"),
+    "gym_inverted_pendulum": Entry(4, 11, ContinuousGymOptions(), "Gymnasium's InvertedPendulum-v5 (MuJoCo)"),
+    "gym_inverted_double_pendulum": Entry(
+        6, 11, ContinuousGymOptions("7,7,5,5,3,2", discount=0.95), "Gymnasium's InvertedDoublePendulum-v5 (MuJoCo)"
+    ),
 }

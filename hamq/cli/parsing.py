@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import tyro
 
-from hamq.cli import options, tensor_options
+from hamq.cli import gym_options, options, tensor_options
 
 COMMANDS = {
     "list": ("", "the problems of the zoo"),
@@ -21,7 +21,9 @@ COMMANDS = {
     "exact": ("PROBLEM", "solve it exactly, between certified bounds"),
     "compare": ("RUN [RUN ...]", "runs against the exact answer and each other"),
     "show": ("RUN", "what a run folder holds"),
-    "report": ("RUN", "a page with maps of V and of the policy, for runs of solve-tensor"),
+    "report": ("RUN [RUN ...]", "a page to look at runs: maps of policy, value and error, convergence, facts"),
+    "plot": ("RUN [RUN ...]", "a picture for papers: maps of policy, value and error"),
+    "evaluate": ("RUN", "the policy of a run, scored in an environment of Gymnasium"),
     "paper": ("FIGURE [FIGURE ...]", "the paper's figures and claims, as printed, corrected and improved"),
 }
 """By name: what must be given, and what it does."""
@@ -156,6 +158,10 @@ def _chosen(command: str, words: Sequence[str], values: dict[str, str | None]) -
     """The default options of every role that this command line has."""
     if command == "paper":
         return {"study": options.StudyOptions()}
+    if command == "evaluate":
+        return {"output": gym_options.EvaluateOptions()}
+    if command == "plot":
+        return {"output": options.PlotOptions()}
     if command == "report":
         return {"output": tensor_options.ReportOptions()}
     if COMMANDS[command][0] != "PROBLEM":

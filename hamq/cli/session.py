@@ -1,7 +1,9 @@
 """What `solve` and `solve-tensor` have in common: a solver that is shown, recorded and can be interrupted."""
 
+import contextlib
 import shlex
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
 from hamq.cli.interruption import Interruption
@@ -31,6 +33,10 @@ def require_sense(output: FolderOptions) -> None:
         raise ValueError(f"--checkpoint-every must be at least 1, got {output.checkpoint_every}.")
     if not output.checkpoint_seconds > 0:
         raise ValueError(f"--checkpoint-seconds must be above 0, got {output.checkpoint_seconds}.")
+    if output.tensorboard is not None:
+        from hamq.report.tensorboard import require_place  # noqa: PLC0415 (an extra)
+
+        require_place(Path(output.tensorboard), is_continued=output.resume or output.overwrite)
 
 
 def open_recording(
@@ -64,11 +70,13 @@ def carry_out(
 
     An interruption saves and says how to go on.
     """
-    with Interruption() as interruption, Progress() as progress:
+    folder = request.options["output"].tensorboard
+    with Interruption() as interruption, Progress() as progress, _scalars(folder) as tell:
 
         def callback(iterate: Iterate) -> None:
             interruption.is_patient = True  # from here on there is something to save
             progress.iteration(iterate)
+            tell(iterate)
             recording.add(iterate)
             if interruption.is_asked:
                 recording.save_last()
@@ -82,6 +90,18 @@ def carry_out(
             recording.save_last()
             say(str(error))
             return None
+
+
+@contextlib.contextmanager
+def _scalars(folder: str | None) -> Iterator[Callable[[Iterate], None]]:
+    """What tells TensorBoard of an iteration; nothing where it was not asked for."""
+    if folder is None:
+        yield lambda iterate: None
+        return
+    from hamq.report.tensorboard import Scalars  # noqa: PLC0415 (an extra)
+
+    with Scalars(Path(folder)) as scalars:
+        yield lambda iterate: scalars.add(iterate.history, iterate.iteration, iterate.row._asdict())
 
 
 def _farewell(request: Request, num_saved: int) -> str:

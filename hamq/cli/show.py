@@ -1,7 +1,7 @@
 """`hamq show`: what a run folder holds."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,8 @@ def run(request: Request) -> int:
     console = make_console()
     console.print(_settings(name, found))
     console.print(_result(found))
+    if (line := _health(found)) is not None:
+        console.print(line)
     if len(found.history):
         console.print(_history(found))
     if (picture := _map(found)) is not None:
@@ -64,6 +66,7 @@ def _described(found: Run) -> dict[str, Any]:
         "converged": found.converged,
         "error": found.error,
         "residual": found.residual,
+        "health": health_summary(found),
         "summary": found.summary,
         "history": {name: column.tolist() for name, column in found.history.columns.items()},
         "versions": found.manifest.versions,
@@ -95,6 +98,40 @@ def _result(found: Run) -> Text:
     more = " It can be resumed with more --iterations." if can_resume(found) else ""
     more += "" if found.cores is None else f"\n{_ranks(found)}"
     return Text(f"{found.result}.", "green" if found.converged else "yellow") + Text(more)
+
+
+def health_summary(found: Run) -> dict[str, Any] | None:
+    """Medians, worst states and the stuck share of the sampler; None of what its sampler does not have."""
+    if found.health is None:
+        return None
+    acceptance, stuck, effective = (found.health[name] for name in ("acceptance", "stuck", "effective"))
+    return {
+        "median_acceptance": _over(np.nanmedian, acceptance),
+        "worst_acceptance": _over(np.nanmin, acceptance),
+        "worst_state": _over(np.nanargmin, acceptance),
+        "stuck": _over(np.nanmean, stuck),
+        "median_effective": _over(np.nanmedian, effective),
+        "worst_effective": _over(np.nanmin, effective),
+    }
+
+
+def _over(measure: Callable[[np.ndarray], Any], values: np.ndarray) -> float | int | None:
+    return None if np.isnan(values).all() else measure(values).item()
+
+
+def _health(found: Run) -> str | None:
+    measured = health_summary(found)
+    if measured is None or measured["median_effective"] is None:
+        return None
+    parts = []
+    if measured["median_acceptance"] is not None:
+        median, worst, state = (measured[name] for name in ("median_acceptance", "worst_acceptance", "worst_state"))
+        parts.append(f"acceptance {median:.2f} in the median state, {worst:.2f} in the worst (state {state})")
+    if measured["stuck"] is not None:
+        parts.append(f"{measured['stuck']:.2g} of the chains stuck")
+    few = measured["worst_effective"]
+    parts.append(f"{measured['median_effective']:,.3g} effective draws per pair, {few:,.3g} in the worst state")
+    return f"Sampler: {'; '.join(parts)}."
 
 
 def _ranks(found: Run) -> str:

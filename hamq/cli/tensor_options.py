@@ -85,6 +85,8 @@ class ReportOptions:
     """The page and what is printed."""
 
     out: str | None = None
-    """The page to write, also as -o; None: report.html in the run folder."""
+    """The page to write, also as -o; None: report.html in the folder of the first run."""
+    exact: str | None = None
+    """A run of hamq exact on the same problem: the page then has maps of the error."""
     json: bool = False
     """Print one JSON object on stdout."""

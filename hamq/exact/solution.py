@@ -43,10 +43,28 @@ class History:
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Health:
+    """How well the sampler did in each state, as the mean over the pairs of the state that were drawn; NaN where none was.
+
+    acceptance  mean acceptance probability of the trajectories; NaN for samplers that accept everything
+    stuck       share of the chains that never moved; NaN for samplers without chains
+    effective   effective number of draws per pair (learning/health.py says of what)
+    """
+
+    acceptance: Float[np.ndarray, " S"]
+    stuck: Float[np.ndarray, " S"]
+    effective: Float[np.ndarray, " S"]
+
+    def __repr__(self) -> str:
+        return f"Health({len(self.acceptance)} states: acceptance, stuck, effective)"
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Solution:
     """A table of action values with its certificate, where there is one.
 
     `error` bounds ‖q − Q*‖∞ and lower ≤ Q* ≤ upper holds entry by entry; all three are None without a certificate.
+    `health` is that of the draws that `solve` made once and reused; None where none were.
     """
 
     problem: Problem
@@ -57,6 +75,7 @@ class Solution:
     lower: Float[np.ndarray, "S A"] | None = None
     upper: Float[np.ndarray, "S A"] | None = None
     error: float | None = None
+    health: Health | None = None
 
     @property
     def policy(self) -> Int[np.ndarray, " S"]:

@@ -16,6 +16,7 @@ from hamq.learning.anchoring import plan_anchors
 from hamq.learning.backup import Stock, make_stock
 from hamq.learning.budget import MIN_SAMPLES, affordable_samples, require_memory, with_samples
 from hamq.learning.draws import Cost, Drawn, Progress, draw_pairs, prepare, warn_of
+from hamq.learning.health import Diagnosis, diagnose
 from hamq.learning.selection import Pairs
 from hamq.learning.settings import Settings
 from hamq.problem.problem import Problem, is_same
@@ -40,6 +41,8 @@ class Run:
     """Ω where it is the same in every iteration."""
     stocks: tuple[Stock, ...] | None
     """Draws that are reused: of `blocks`, or of all pairs."""
+    diagnoses: tuple[Diagnosis, ...] | None
+    """What the sampler said of them."""
     rewards: Float[np.ndarray, "S A"]
     is_ended: Bool[np.ndarray, "S 1"]
     exact: Solution | None
@@ -56,6 +59,11 @@ class Run:
         choose = selection.per_state if self.settings.selection == "per_state" else selection.bernoulli
         return (choose(self.problem, self.settings.fraction, key=jr.fold_in(self.keys["selection"], t)),)
 
+    @property
+    def reused(self) -> tuple[Pairs, ...]:
+        """The pairs of `stocks`."""
+        return self.blocks or (selection.all_pairs(self.problem),)
+
     def turn(self) -> int:
         """Iterations in which every pair has had its turn, with a probability of 99 %."""
         if self.blocks is not None:
@@ -66,8 +74,7 @@ class Run:
     def draw(self, pairs: tuple[Pairs, ...], t: int) -> tuple[tuple[tuple[Pairs, Stock], ...], Cost]:
         """Step 2: the draws of Ω_t, or those kept for reuse."""
         if self.stocks is not None:
-            blocks = self.blocks or (selection.all_pairs(self.problem),)
-            return tuple(zip(blocks, self.stocks, strict=True)), Cost(0, 0, 0)
+            return tuple(zip(self.reused, self.stocks, strict=True)), Cost(0, 0, 0)
         found, cost, draw_key = [], Cost(0, 0, 0), jr.fold_in(self.keys["draws"], t)
         for block in pairs:
             drawn = draw_pairs(self.problem, self.sampler, *block, key=draw_key, coupled=self.settings.coupled)
@@ -143,10 +150,12 @@ def prepare_run(
     reused = blocks or (selection.all_pairs(problem),)
     sampler, cost = _with_budget(problem, settings, blocks, trial, cost, keys["pilot"])
     _require_memory(problem, settings, sampler, _num_pairs(problem, settings, blocks))
-    stocks = None
+    stocks = diagnoses = None
     if settings.draws == "reuse":
-        stocks, cost = _stock(problem, settings, sampler, reused, keys["draws"], cost, progress)
-    return Run(problem, settings, sampler, completion, blocks, stocks, rewards, is_ended, exact, first, cost, note, keys)
+        stocks, diagnoses, cost = _stock(problem, settings, sampler, reused, keys["draws"], cost, progress)
+    return Run(
+        problem, settings, sampler, completion, blocks, stocks, diagnoses, rewards, is_ended, exact, first, cost, note, keys
+    )
 
 
 def _anchored(problem, settings, anchors, rewards, is_ended, key, cost, progress):
@@ -205,11 +214,14 @@ def lemma3_samples(discount: float, num_pairs: int, iterations: int, correlation
     return math.ceil(spread * 2 / discount**2 * math.log(2 * num_pairs * iterations / failure))
 
 
-def _stock(problem, settings, sampler, blocks, key, cost: Cost, progress: Progress | None) -> tuple[tuple[Stock, ...], Cost]:
-    stocks = []
+def _stock(
+    problem, settings, sampler, blocks, key, cost: Cost, progress: Progress | None
+) -> tuple[tuple[Stock, ...], tuple[Diagnosis, ...], Cost]:
+    stocks, diagnoses = [], []
     for block in blocks:
         drawn = draw_pairs(problem, sampler, *block, key=key, coupled=settings.coupled, progress=progress)
         warn_of(problem, drawn.info)
         stocks.append(make_stock(drawn.draws))
+        diagnoses.append(diagnose(drawn.info))
         cost = cost.plus(drawn.cost)
-    return tuple(stocks), cost
+    return tuple(stocks), tuple(diagnoses), cost

@@ -19,6 +19,7 @@ from hamq.completion.completion import AbstractCompletion, Observed
 from hamq.exact.solution import History, Solution
 from hamq.learning.budget import default_budget
 from hamq.learning.draws import Cost, Progress
+from hamq.learning.health import health_of
 from hamq.learning.preparation import Run, prepare_run
 from hamq.learning.record import COLUMNS, Completed, Row, finite_or_stop, is_settled, make_row, sentence
 from hamq.learning.selection import as_mask
@@ -152,7 +153,10 @@ def solve(
         if callback is not None:
             callback(_iterate(state, rows, t, iterations))
     converged, result = sentence(run, rows)
-    return Solution(problem=problem, q=state.q, history=_history(rows), result=result, converged=converged)
+    health = None
+    if run.stocks is not None and run.diagnoses is not None:
+        health = health_of(problem, run.sampler, run.reused, run.stocks, run.diagnoses, state.q.max(axis=1))
+    return Solution(problem, state.q, _history(rows), result, converged, health=health)
 
 
 def _history(rows: list[Row]) -> History:

@@ -2,32 +2,67 @@
 
 import html
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 WIDTH, HEIGHT = 440, 190
 LEFT, RIGHT, TOP, BOTTOM = 46, 10, 8, 30
 MAX_DOTS = 300
 """Points of one curve; longer histories are thinned."""
-NUM_HUES = 4
+NUM_HUES = 8
 """Colours that page.css has for curves."""
 
 History = Mapping[str, Sequence[float | int]]
+Place = Callable[[float, float], tuple[float, float]]
 
 
-def charts(history: History) -> str:
-    """One chart on a log scale for residuals and changes, and a linear one for each list of whole numbers (ranks, counts).
+@dataclass(frozen=True)
+class Curve:
+    """Heights over `across`, by default over the iterations 1, 2, …; `band`: lowest and highest of what it sums up.
 
-    What is not a finite number was not measured in that iteration: the curve passes over it. A log scale also leaves out
-    what is not positive.
+    What is not a finite number was not measured: the curve passes over it. A log scale also leaves out what is not positive.
     """
+
+    name: str
+    heights: Sequence[float | int]
+    across: Sequence[float | int] | None = None
+    band: tuple[Sequence[float], Sequence[float]] | None = None
+    hue: int | None = None
+    """Colour; None: by its place in the chart."""
+
+    def at(self, k: int) -> float:
+        return float(k + 1 if self.across is None else self.across[k])
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Curves in one picture; `across` says what stands below it."""
+
+    curves: Sequence[Curve]
+    is_log: bool = False
+    title: str = ""
+    across: str = "iteration"
+
+    def shown(self) -> list[Curve]:
+        """Those with something to draw."""
+        return [curve for curve in self.curves if any(_can_draw(float(v), self.is_log) for v in curve.heights)]
+
+
+def charts_of(history: History) -> list[Chart]:
+    """One chart on a log scale for what falls, and a linear one for each list of whole numbers (ranks, counts)."""
     measured = {name: [float(value) for value in values] for name, values in history.items()}
     measured = {name: values for name, values in measured.items() if any(map(math.isfinite, values))}
     whole = [name for name, values in measured.items() if all(v.is_integer() for v in values if math.isfinite(v))]
     positive = [name for name in measured if name not in whole and any(0 < v < math.inf for v in measured[name])]
     rest = [name for name in measured if name not in whole and name not in positive]
-    groups = [[name] for name in whole + rest]
-    parts = [_chart({name: measured[name] for name in positive}, is_log=True)] if positive else []
-    return "".join(parts + [_chart({name: measured[name] for name in group}, is_log=False) for group in groups])
+    alone = [Chart([Curve(name, measured[name])]) for name in whole + rest]
+    return [Chart([Curve(name, measured[name]) for name in positive], is_log=True), *alone]
+
+
+def drawn(charts: Sequence[Chart]) -> str:
+    """The charts that have something to draw, side by side where there is room."""
+    figures = [_chart(chart) for chart in charts if chart.shown()]
+    return f'<div class="charts">\n{"".join(figures)}</div>' if figures else ""
 
 
 def number(value: float) -> str:
@@ -39,34 +74,43 @@ def number(value: float) -> str:
     return text.replace("-", "−")
 
 
-def _chart(curves: Mapping[str, Sequence[float]], is_log: bool) -> str:
-    points = {name: list(_points(values, is_log)) for name, values in curves.items()}
-    heights = [height for found in points.values() for _, height in found]
+def _chart(chart: Chart) -> str:
+    curves, is_log = chart.shown(), chart.is_log
+    bands = [end for curve in curves for end in curve.band or ()]
+    heights = [height for values in (*(curve.heights for curve in curves), *bands) for _, height in _points(values, is_log)]
     low, high = _ends(min(heights), max(heights), is_log)
-    last = max(max(map(len, curves.values())), 2)
+    places = [curve.at(k) for curve in curves for k in range(len(curve.heights))]
+    first, last = min(places), max(places)
+    last = last if last > first else first + 1
 
-    def place(iteration: int, height: float) -> tuple[float, float]:
-        across = LEFT + (iteration - 1) / (last - 1) * (WIDTH - LEFT - RIGHT)
-        return round(across, 1), round(TOP + (high - height) / (high - low) * (HEIGHT - TOP - BOTTOM), 1)
+    def place(across: float, height: float) -> tuple[float, float]:
+        x = LEFT + (across - first) / (last - first) * (WIDTH - LEFT - RIGHT)
+        return round(x, 1), round(TOP + (high - height) / (high - low) * (HEIGHT - TOP - BOTTOM), 1)
 
-    keys, drawn = [], _rules(low, high, last, is_log, place)
-    for i, (name, found) in enumerate(points.items()):
-        hue = f"hue-{i % NUM_HUES}"
-        keys.append(f'<span class="key {hue}">{html.escape(name)}</span>')
-        drawn.append(_curve(name, curves[name], [(k, *place(k, height)) for k, height in found], hue))
-    label = html.escape(f"Line chart over iterations: {', '.join(curves)}")
-    body = "\n".join(drawn)
+    keys, parts = [], _rules(low, high, is_log, place) + _marks(first, last, chart.across, place)
+    for i, curve in enumerate(curves):
+        hue = f"hue-{(i if curve.hue is None else curve.hue) % NUM_HUES}"
+        keys.append(f'<span class="key {hue}">{html.escape(curve.name)}</span>')
+        parts += [_band(curve, is_log, place, hue), _curve(curve, chart, place, hue)]
+    title = f"<strong>{html.escape(chart.title)}</strong>" if chart.title else ""
+    named = f"{chart.title}: " if chart.title else ""
+    label = html.escape(f"Line chart over {chart.across}s: {named}{', '.join(curve.name for curve in curves)}")
+    body = "\n".join(parts)
     picture = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">\n{body}\n</svg>'
-    return f"<figure>\n<figcaption>{''.join(keys)}</figcaption>\n{picture}\n</figure>\n"
+    return f"<figure>\n<figcaption>{title}{''.join(keys)}</figcaption>\n{picture}\n</figure>\n"
 
 
-def _points(values: Sequence[float], is_log: bool) -> Iterator[tuple[int, float]]:
-    """(iteration, height on the scale) of what can be drawn, thinned."""
+def _can_draw(value: float, is_log: bool) -> bool:
+    return math.isfinite(value) and (value > 0 or not is_log)
+
+
+def _points(values: Sequence[float | int], is_log: bool) -> Iterator[tuple[int, float]]:
+    """(position, height on the scale) of what can be drawn, thinned."""
     stride = -(-len(values) // MAX_DOTS)
     for i, value in enumerate(values):
         is_kept = i % stride == 0 or i == len(values) - 1
-        if is_kept and math.isfinite(value) and (value > 0 or not is_log):
-            yield i + 1, math.log10(value) if is_log else value
+        if is_kept and _can_draw(float(value), is_log):
+            yield i, math.log10(value) if is_log else float(value)
 
 
 def _ends(low: float, high: float, is_log: bool) -> tuple[float, float]:
@@ -75,21 +119,30 @@ def _ends(low: float, high: float, is_log: bool) -> tuple[float, float]:
     return float(low), float(high if high > low else low + 1)
 
 
-def _rules(low: float, high: float, last: int, is_log: bool, place) -> list[str]:
+def _rules(low: float, high: float, is_log: bool, place: Place) -> list[str]:
     """Grid lines with their numbers."""
     step = max(1.0, float(math.ceil((high - low) / 5))) if is_log else _round_step((high - low) / 6)
-    drawn = []
+    parts = []
     for k in range(math.ceil(low / step), math.floor(high / step + 1e-9) + 1):
-        _, y = place(1, k * step)
+        _, y = place(1.0, k * step)
         text = _power(k * step) if is_log else number(k * step)
-        drawn.append(f'<line class="rule" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y}" y2="{y}"/>')
-        drawn.append(f'<text x="{LEFT - 6}" y="{y + 4}" text-anchor="end">{text}</text>')
-    stride = max(1, round(_round_step((last - 1) / 5)))
-    for iteration in [1, *range(stride * (1 + (stride == 1)), last + 1, stride)]:
-        x, _ = place(iteration, low)
-        drawn.append(f'<text x="{x}" y="{HEIGHT - BOTTOM + 15}" text-anchor="middle">{iteration}</text>')
-    drawn.append(f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 3}" text-anchor="end">iteration</text>')
-    return drawn
+        parts.append(f'<line class="rule" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y}" y2="{y}"/>')
+        parts.append(f'<text x="{LEFT - 6}" y="{y + 4}" text-anchor="end">{text}</text>')
+    return parts
+
+
+def _marks(first: float, last: float, across: str, place: Place) -> list[str]:
+    """Numbers below the chart, whole ones, the first among them."""
+    step = max(1, round(_round_step((last - first) / 5)))
+    marks = [first, *(float(k * step) for k in range(math.floor(first / step) + 1, math.floor(last / step) + 1))]
+    if len(marks) > 2 and marks[1] - first < step / 2 and step > 1:
+        del marks[1]
+    parts = []
+    for mark in marks:
+        x, _ = place(mark, 0.0)
+        parts.append(f'<text x="{x}" y="{HEIGHT - BOTTOM + 15}" text-anchor="middle">{number(mark)}</text>')
+    parts.append(f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 3}" text-anchor="end">{html.escape(across)}</text>')
+    return parts
 
 
 def _round_step(rough: float) -> float:
@@ -102,13 +155,29 @@ def _power(exponent: float) -> str:
     return f'10<tspan dy="-4" font-size="8">{number(exponent)}</tspan>'
 
 
-def _curve(name: str, values: Sequence[float], placed: Sequence[tuple[int, float, float]], hue: str) -> str:
+def _band(curve: Curve, is_log: bool, place: Place, hue: str) -> str:
+    """The area between the ends of the band."""
+    if curve.band is None:
+        return ""
+    low, high = ([place(curve.at(k), height) for k, height in _points(end, is_log)] for end in curve.band)
+    outline = " ".join(f"{x},{y}" for x, y in [*low, *reversed(high)])
+    return f'<polygon class="band {hue}" points="{outline}"/>'
+
+
+def _curve(curve: Curve, chart: Chart, place: Place, hue: str) -> str:
     """The line, and dots that show their numbers under the pointer."""
+    placed = [(k, *place(curve.at(k), height)) for k, height in _points(curve.heights, chart.is_log)]
     line = " ".join(f"{x},{y}" for _, x, y in placed)
     alone = " alone" if len(placed) == 1 else ""
     dots = "".join(
-        f'<circle class="dot {hue}{alone}" cx="{x}" cy="{y}" r="4"><title>{html.escape(name)}, iteration {k}: '
-        f"{number(values[k - 1])}</title></circle>"
+        f'<circle class="dot {hue}{alone}" cx="{x}" cy="{y}" r="4"><title>{html.escape(_said(curve, chart, k))}</title>'
+        "</circle>"
         for k, x, y in placed
     )
     return f'<polyline class="curve {hue}" points="{line}"/>{dots}'
+
+
+def _said(curve: Curve, chart: Chart, k: int) -> str:
+    where = f"iteration {k + 1}" if curve.across is None else f"{chart.across} {number(curve.at(k))}"
+    ends = "" if curve.band is None else f" ({number(curve.band[0][k])} to {number(curve.band[1][k])})"
+    return f"{curve.name}, {where}: {number(float(curve.heights[k]))}{ends}"

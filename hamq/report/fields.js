@@ -2,25 +2,52 @@
 /* Fields: functions on the box of a grid that the page can cut. Nothing here touches the document, so that the tests run
    this file in node.
 
-   A field has `name`, `unit`, `isDiverging` and slice(xAxis, yAxis, fixed, xs, ys): its values at the points whose
-   coordinates on the two axes are xs[i], ys[j] and whose others are those of `fixed`, a full state, as a Float32Array:
-   values[j * xs.length + i]. To show another kind of data, write such a class and name it in KINDS. */
+   A field has `name`, `unit`, `isDiverging`, `axes` (those of the page, with its own number of points) and
+   slice(xAxis, yAxis, fixed, xs, ys): its values at the points whose coordinates on the two axes are xs[i], ys[j] and whose
+   others are those of `fixed`, a full state, as a Float32Array: values[j * xs.length + i]. With one axis, yAxis is -1 and
+   ys = [0]. `isSmooth`: whether it varies between the nodes; otherwise every cell has the value of its node. `range`: the
+   ends of its colours, where they are known. To show another kind of data, write such a class and name it in KINDS. */
 const Fields = (() => {
-  /** float32 numbers from base64, little endian on every machine. */
-  function decode(text) {
-    const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const READERS = { f4: ["getFloat32", 4, Float32Array], u2: ["getUint16", 2, Uint16Array], u1: ["getUint8", 1, Uint8Array] };
+
+  /** Numbers from base64, little endian on every machine. */
+  function decode(text, digits = "f4") {
+    const letters = atob(text);
+    const bytes = new Uint8Array(letters.length);
+    for (let i = 0; i < letters.length; i++) bytes[i] = letters.charCodeAt(i);
+    const [read, size, List] = READERS[digits];
     const view = new DataView(bytes.buffer);
-    return Float32Array.from({ length: bytes.length / 4 }, (_, i) => view.getFloat32(4 * i, true));
+    const numbers = new List(bytes.length / size);
+    for (let i = 0; i < numbers.length; i++) numbers[i] = view[read](size * i, true);
+    return numbers;
+  }
+
+  function cells(axis) {
+    return axis.periodic ? axis.points : axis.points - 1;
+  }
+
+  /** Where a coordinate is, counted in nodes: within [0, cells], circles wrapped. */
+  function position(axis, coordinate) {
+    const count = cells(axis);
+    const found = ((coordinate - axis.lower) / (axis.upper - axis.lower)) * count;
+    return Math.min(Math.max(axis.periodic ? found - Math.floor(found / count) * count : found, 0), count);
   }
 
   /** Hat functions at a coordinate: [node below, node above, weight of the node above]. */
   function locate(axis, coordinate) {
-    const cells = axis.periodic ? axis.points : axis.points - 1;
-    let position = ((coordinate - axis.lower) / (axis.upper - axis.lower)) * cells;
-    if (axis.periodic) position -= Math.floor(position / cells) * cells;
-    position = Math.min(Math.max(position, 0), cells);
-    const below = Math.min(Math.floor(position), cells - 1);
-    return [below, (below + 1) % axis.points, position - below];
+    const found = position(axis, coordinate);
+    const below = Math.min(Math.floor(found), cells(axis) - 1);
+    return [below, (below + 1) % axis.points, found - below];
+  }
+
+  /** The nearest node. */
+  function nearest(axis, coordinate) {
+    return Math.round(position(axis, coordinate)) % axis.points;
+  }
+
+  /** Between two numbers; a neighbour without weight does not count, be it no number. */
+  function mix(low, high, weight) {
+    return weight === 0 ? low : weight === 1 ? high : (1 - weight) * low + weight * high;
   }
 
   /** a [m, r] times b [r, n], in float64. */
@@ -55,9 +82,9 @@ const Fields = (() => {
     ys.forEach((y, j) => {
       const [y0, y1, v] = locate(axisY, y);
       across.forEach(([x0, x1, u], i) => {
-        const low = (1 - u) * table[x0 * strideX + y0 * strideY] + u * table[x1 * strideX + y0 * strideY];
-        const high = (1 - u) * table[x0 * strideX + y1 * strideY] + u * table[x1 * strideX + y1 * strideY];
-        values[j * xs.length + i] = (1 - v) * low + v * high;
+        const low = mix(table[x0 * strideX + y0 * strideY], table[x1 * strideX + y0 * strideY], u);
+        const high = mix(table[x0 * strideX + y1 * strideY], table[x1 * strideX + y1 * strideY], u);
+        values[j * xs.length + i] = mix(low, high, v);
       });
     });
     return values;
@@ -66,7 +93,8 @@ const Fields = (() => {
   /** A tensor train: f(s) = G_1(s_order[0]) · … · G_d(s_order[d-1]), each core linear between its nodes. */
   class Train {
     constructor(layer, axes) {
-      Object.assign(this, { name: layer.name, unit: layer.unit, isDiverging: layer.isDiverging, axes, order: layer.order });
+      const { name, note, unit, isDiverging, order } = layer;
+      Object.assign(this, { name, note, unit, isDiverging, axes, order, isSmooth: true, range: null, floor: null });
       const data = decode(layer.cores);
       let start = 0;
       this.cores = layer.shapes.map(([left, points, right]) => {
@@ -78,6 +106,7 @@ const Fields = (() => {
     }
 
     slice(xAxis, yAxis, fixed, xs, ys) {
+      if (yAxis < 0) return interpolate(this.cores[0].data, this.axes[0], 1, FLAT, 0, xs, ys);
       const [table, isTransposed] = this.nodeTable(xAxis, yAxis, fixed);
       const [axisX, axisY] = [this.axes[xAxis], this.axes[yAxis]];
       const [strideX, strideY] = isTransposed ? [1, axisX.points] : [axisY.points, 1];
@@ -104,10 +133,93 @@ const Fields = (() => {
     }
   }
 
-  const KINDS = { train: Train };
+  const FLAT = { lower: 0, upper: 1, points: 2, periodic: false }; // the second axis where there is one only
+  const NO_NUMBER = 65535; // the 16-bit code of what is not known
 
+  /** One number per node, last axis fastest; with levels, which is a policy, it is never interpolated. */
+  class Table {
+    constructor(layer, axes) {
+      const { name, note, unit, isDiverging, floor, levels } = layer;
+      Object.assign(this, { name, note, unit, isDiverging, floor, axes, isStep: Boolean(levels), isSmooth: false });
+      const numbers = decode(layer.values, layer.digits);
+      if (levels) this.values = Float32Array.from(numbers, (i) => levels[i]);
+      else if (layer.digits === "u2") {
+        const value = (code) => (code === NO_NUMBER ? NaN : layer.offset + layer.scale * code);
+        this.values = Float32Array.from(numbers, value);
+      } else this.values = numbers;
+      this.range = levels ? colourRange(levels, isDiverging) : null;
+      this.strides = axes.map((_, i) => axes.slice(i + 1).reduce((product, axis) => product * axis.points, 1));
+    }
+
+    slice(xAxis, yAxis, fixed, xs, ys) {
+      const { axes, values, strides } = this;
+      const [axisX, axisY] = [axes[xAxis], axes[yAxis] ?? FLAT];
+      const [strideX, strideY] = [strides[xAxis], strides[yAxis] ?? 0];
+      const corners = this.corners(xAxis, yAxis, fixed);
+      if (!this.isSmooth) {
+        const [across, up] = [Array.from(xs, (x) => nearest(axisX, x)), Array.from(ys, (y) => nearest(axisY, y))];
+        const at = (i, j) => values[corners[0][0] + across[i] * strideX + up[j] * strideY];
+        return Float32Array.from({ length: xs.length * ys.length }, (_, k) => at(k % xs.length, Math.floor(k / xs.length)));
+      }
+      const table = new Float64Array(axisX.points * axisY.points);
+      for (let i = 0; i < axisX.points; i++)
+        for (let j = 0; j < axisY.points; j++)
+          for (const [start, weight] of corners)
+            table[i * axisY.points + j] += weight * values[start + i * strideX + j * strideY];
+      return interpolate(table, axisX, axisY.points, axisY, 1, xs, ys);
+    }
+
+    /** [start in the table, weight] of the nodes around `fixed` on the axes that are not shown; smooth ones have several. */
+    corners(xAxis, yAxis, fixed) {
+      let found = [[0, 1]];
+      this.axes.forEach((axis, i) => {
+        if (i === xAxis || i === yAxis) return;
+        const [below, above, weight] = this.isSmooth ? locate(axis, fixed[i]) : [nearest(axis, fixed[i]), 0, 0];
+        const nodes = [[below, 1 - weight], [above, weight]].filter(([, share]) => share > 0);
+        found = found.flatMap(([start, share]) =>
+          nodes.map(([node, part]) => [start + node * this.strides[i], share * part]));
+      });
+      return found;
+    }
+  }
+
+  const KINDS = { train: Train, table: Table };
+
+  /** The field of a layer; its run may have other numbers of points than the page's first. */
   function makeField(layer, axes) {
-    return new KINDS[layer.kind](layer, axes);
+    return new KINDS[layer.kind](layer, axes.map((axis, i) => ({ ...axis, points: layer.points[i] })));
+  }
+
+  /** The first field minus the second, on the axes of the first. */
+  class Difference {
+    constructor(first, second) {
+      const { name, unit, axes } = first;
+      Object.assign(this, { name, unit, axes, first, second, note: "", isDiverging: true, range: null, floor: null });
+    }
+
+    get isSmooth() {
+      return this.first.isSmooth || this.second.isSmooth;
+    }
+
+    slice(...given) {
+      const [first, second] = [this.first.slice(...given), this.second.slice(...given)];
+      return first.map((value, i) => value - second[i]);
+    }
+  }
+
+  /** Ends and middles of the parts of an axis in which the fields are sampled: `count` equal ones, or their cells. */
+  function sampling(fields, i, axis, count) {
+    if (i < 0) return { edges: [0, 1], centres: [0] };
+    const width = axis.upper - axis.lower;
+    if (fields.some(({ isSmooth }) => isSmooth)) {
+      const edges = Array.from({ length: count + 1 }, (_, k) => axis.lower + (k / count) * width);
+      return { edges, centres: Array.from(pixelCentres(axis, count)) };
+    }
+    const counts = [...new Set(fields.map(({ axes }) => cells(axes[i])))];
+    const parts = counts.flatMap((number) => Array.from({ length: number }, (_, k) => (k + 0.5) / number));
+    const sorted = [0, ...parts.sort((a, b) => a - b), 1].filter((part, k, all) => k === 0 || part - all[k - 1] > 1e-9);
+    const edges = sorted.map((part) => axis.lower + part * width);
+    return { edges, centres: edges.slice(1).map((edge, k) => (edge + edges[k]) / 2) };
   }
 
   /** The middles of `count` equal parts of an axis. */
@@ -115,19 +227,27 @@ const Fields = (() => {
     return Float64Array.from({ length: count }, (_, i) => axis.lower + ((i + 0.5) / count) * (axis.upper - axis.lower));
   }
 
-  /** [lowest, highest] for colours: around 0 for diverging fields, never empty. */
-  function colourRange(values, isDiverging) {
+  /** [lowest, highest] of what is a number; [NaN, NaN] where nothing is. */
+  function extremes(values) {
     let [low, high] = [Infinity, -Infinity];
     for (const value of values) {
       if (value < low) low = value;
       if (value > high) high = value;
     }
+    return low <= high ? [low, high] : [NaN, NaN];
+  }
+
+  /** [lowest, highest] for colours: around 0 for diverging fields, from `floor` on if there is one, never empty. */
+  function colourRange(values, isDiverging, floor = null) {
+    let [low, high] = extremes(values);
+    if (Number.isNaN(low)) [low, high] = [0, 0];
     if (isDiverging) {
       high = Math.max(Math.abs(low), Math.abs(high));
       low = -high;
-    }
+    } else if (floor !== null) [low, high] = [floor, Math.max(high, floor)];
     const least = 1e-6 * Math.max(Math.abs(low), Math.abs(high)) || 1e-30;
-    return high - low > least ? [low, high] : [low - least, high + least];
+    if (high - low > least) return [low, high];
+    return floor === null ? [low - least, high + least] : [low, low + least];
   }
 
   /** About `count` round numbers within [low, high]. */
@@ -142,6 +262,7 @@ const Fields = (() => {
 
   /** A number in few digits, with a true minus; `step` is what neighbouring numbers differ by, if they must differ. */
   function format(value, step = 0) {
+    if (Number.isNaN(value)) return "not known";
     let digits = 4;
     if (step > 0 && value !== 0) {
       if (Math.abs(value) < step / 1e3) return "0";
@@ -185,7 +306,7 @@ const Fields = (() => {
     return segments;
   }
 
-  return { decode, locate, makeField, pixelCentres, colourRange, ticks, format, contour };
+  return { decode, locate, makeField, Difference, sampling, pixelCentres, extremes, colourRange, ticks, format, contour };
 })();
 
 if (typeof module !== "undefined") module.exports = Fields;

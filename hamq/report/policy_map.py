@@ -1,105 +1,251 @@
-"""Policies as maps: which action in which state, on a slice of two axes of the grid."""
+"""Policies and values as maps, on a slice of two axes of the grid; pictures for papers."""
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from hamq.exact.solution import Solution
-from hamq.problem.problem import is_same
+from hamq.problem.actions import ProductActions
+from hamq.problem.grid import Grid
+from hamq.problem.problem import Problem, is_same, listed_actions
+from hamq.tensor.solution import TensorSolution
 
 try:
+    import matplotlib
     import matplotlib.figure
+    from matplotlib.axes import Axes
 except ImportError as error:
     raise ImportError("hamq.plot needs matplotlib: pip install 'hamq[plot]'.") from error
 
-COLOURS = "RdYlBu_r"
+ACTIONS, VALUES, LOSSES, ERRORS = "RdYlBu_r", "viridis", "Greys", "PuOr_r"
+"""Colour maps."""
+MAX_ACTUATORS = 3
+"""Coordinates of the action that get a map; the others are not shown."""
+MAX_HELD = 6
+"""Held coordinates that are written out."""
+PANEL = 3.2, 2.7
+"""Inches of one map."""
+FORMATS = (".png", ".pdf", ".svg")
+MAKER = "hamq plot"
+"""By which a picture of ours is known."""
+METADATA = {
+    ".png": {"Software": MAKER},
+    ".pdf": {"Creator": MAKER, "CreationDate": None},
+    ".svg": {"Creator": MAKER, "Date": None},
+}
+"""Without dates: the same runs give the same bytes."""
+
+
+Limits = tuple[float, float]
+
+
+class Slice(NamedTuple):
+    """What a solution says at the nodes of a slice, the first of the axes first."""
+
+    actions: Float[np.ndarray, "x y k"]
+    numbers: Int[np.ndarray, "x y"] | None
+    """Of the actions among those of the problem; None where they have no numbers."""
+    value: Float[np.ndarray, "x y"]
 
 
 def plot(
-    *solutions: Solution,
+    *solutions: Solution | TensorSolution,
     titles: Sequence[str] | None = None,
     axes: tuple[int, int] = (0, 1),
     at: Sequence[float | int] | None = None,
 ) -> matplotlib.figure.Figure:
-    """One map per solution: the greedy action in every state of a slice, and beside each map but the first what it gives up.
+    """Solutions side by side: above, the greedy action in every state of a slice; below, the value there.
 
-    The first solution is the reference: what an action gives up is max_a q − q(chosen action) in the reference's table, so
-    the exact solution belongs there. `axes` are the two axes shown; the others are held at the nodes nearest to `at` (a full
-    state; by default the middle of the box). Actions of several coordinates are shown by their number.
+    The first solution with a certificate, that of `solve_exact`, is the reference: every other one then gets a column with
+    what its actions give up, max_a Q* − Q*(chosen action), above, and the error of its value, V − V*, below. `axes` are
+    the two axes shown; the others are held at the nodes nearest to `at` (a full state; by default the middle of the box).
+    Each coordinate of the action has a row, up to three.
     """
     problem = _checked(solutions, titles, axes)
-    rows = [_slice_of(solution, axes, at) for solution in solutions]
-    titles = titles or [solution.problem.name for solution in solutions]
-    num = 2 * len(solutions) - 1
-    figure = matplotlib.figure.Figure(figsize=(3.4 * num + 0.6, 3.4), layout="constrained")
-    panels = np.atleast_1d(figure.subplots(1, num, sharex=True, sharey=True))
-    shown = problem.actions if problem.actions.ndim == 1 else np.arange(problem.num_actions)
-    reference = rows[0]
-    losses = [reference.max(axis=-1) - _at(reference, q.argmax(axis=-1)) for q in rows[1:]]
-    highest = max([float(loss.max()) for loss in losses], default=0.0) or 1.0
-    extent = _extent(problem, axes)
-    for i, (q, title) in enumerate(zip(rows, titles, strict=True)):
-        panel = panels[max(2 * i - 1, 0)]
-        limits = {"vmin": shown.min(), "vmax": shown.max(), "cmap": COLOURS}
-        image = panel.imshow(shown[q.argmax(axis=-1)].T, origin="lower", aspect="auto", extent=extent, **limits)
-        panel.set_title(title)
-        if i > 0:
-            lost = panels[2 * i]
-            share = lost.imshow(
-                losses[i - 1].T, origin="lower", aspect="auto", extent=extent, vmin=0, vmax=highest, cmap="Greys"
-            )
-            lost.set_title(f"given up, mean {losses[i - 1].mean():.2g}")
-    figure.colorbar(image, ax=panels[0], label="action" if problem.actions.ndim == 1 else "action number", location="left")
-    if losses:
-        figure.colorbar(share, ax=panels[-1], label="value given up")
-    for panel in panels:
-        panel.set_xlabel(f"coordinate {axes[0] + 1}")
-    panels[0].set_ylabel(f"coordinate {axes[1] + 1}")
+    held = held_nodes(problem.grid, at)
+    slices = [slice_of(solution, axes, held) for solution in solutions]
+    certified = [i for i, one in enumerate(solutions) if isinstance(one, Solution) and one.error is not None]
+    reference = certified[0] if certified and len(solutions) > 1 else None
+    columns = [column for i in range(len(solutions)) for column in ((i, False), (i, True))[: 1 + _has_gap(i, reference)]]
+    num_rows = 1 + min(slices[0].actions.shape[2], MAX_ACTUATORS)
+    size = PANEL[0] * len(columns) + 1.2, PANEL[1] * num_rows + 0.5
+    figure = matplotlib.figure.Figure(figsize=size, layout="constrained")
+    panels = figure.subplots(num_rows, len(columns), sharex=True, sharey=True, squeeze=False)
+    names = list(titles or [solution.problem.name for solution in solutions])
+    extent = _extent(problem.grid, axes)
+    shown = {j: i for j, (i, is_gap) in enumerate(columns) if not is_gap}
+    _draw_solutions(figure, panels, slices, shown, names, extent, _action_limits(problem))
+    if reference is not None:
+        exact = solutions[reference]
+        assert isinstance(exact, Solution)
+        gaps = {j: i for j, (i, is_gap) in enumerate(columns) if is_gap}
+        _draw_gaps(figure, panels, slices, gaps, _table_of(exact, axes, held), extent)
+    for panel in panels[-1]:
+        panel.set_xlabel(plain(problem.axis_names[axes[0]]))
+    for panel in panels[:, 0]:
+        panel.set_ylabel(plain(problem.axis_names[axes[1]]))
+    if problem.grid.dimension > 2:
+        figure.suptitle(_held(problem, axes, held), fontsize="medium")
     return figure
 
 
-def _checked(solutions: Sequence[Solution], titles: Sequence[str] | None, axes: tuple[int, int]) -> Any:
+def _has_gap(i: int, reference: int | None) -> bool:
+    return reference is not None and i != reference
+
+
+def _draw_solutions(
+    figure, panels, slices: Sequence[Slice], shown: dict[int, int], names: Sequence[str], extent, ranges: Sequence[Limits]
+) -> None:
+    """Actions, on the scale of all there are, and values, on one scale for all solutions."""
+    count = slices[0].actions.shape[2]
+    for row in range(len(panels)):
+        is_value = row == len(panels) - 1
+        maps = [part.value if is_value else part.actions[:, :, row] for part in slices]
+        limits = (np.min(maps).item(), np.max(maps).item()) if is_value else ranges[row]
+        image = None
+        for j, i in shown.items():
+            image = _draw(panels[row, j], maps[i], extent, limits, VALUES if is_value else ACTIONS)
+            if row == 0:
+                panels[row, j].set_title(plain(names[i]))
+        action = "greedy action" if count == 1 else f"greedy action, coordinate {row + 1}"
+        figure.colorbar(image, ax=panels[row, 0], label="value" if is_value else action, location="left")
+
+
+def _draw_gaps(
+    figure, panels, slices: Sequence[Slice], gaps: dict[int, int], exact: Float[np.ndarray, "x y A"], extent
+) -> None:
+    """What the actions give up, and the error of the value, in the columns of these solutions."""
+    best = exact.max(axis=-1)
+    losses = {j: best - _at(exact, slices[i].numbers) for j, i in gaps.items()}
+    errors = {j: slices[i].value - best for j, i in gaps.items()}
+    most = max(float(loss.max()) for loss in losses.values()) or 1.0
+    widest = max(float(np.abs(error).max()) for error in errors.values()) or 1.0
+    lost = wrong = None
+    for j in gaps:
+        lost = _draw(panels[0, j], losses[j], extent, (0.0, most), LOSSES)
+        wrong = _draw(panels[-1, j], errors[j], extent, (-widest, widest), ERRORS)
+        panels[0, j].set_title(f"given up, mean {losses[j].mean():.2g}")
+        panels[-1, j].set_title(f"error, rms {math.sqrt(np.mean(errors[j] ** 2)):.2g}")
+        for panel in panels[1:-1, j]:
+            panel.set_axis_off()
+    figure.colorbar(lost, ax=panels[0, -1], label="value given up")
+    figure.colorbar(wrong, ax=panels[-1, -1], label="value − exact value")
+
+
+def _draw(panel: Axes, values: np.ndarray, extent, limits: Limits, colours: str) -> Any:
+    low, high = limits
+    return panel.imshow(values.T, origin="lower", aspect="auto", extent=extent, vmin=low, vmax=high, cmap=colours)
+
+
+def _checked(solutions: Sequence[Any], titles: Sequence[str] | None, axes: tuple[int, int]) -> Problem:
     if not solutions:
         raise ValueError("plot: at least one solution is needed, got none.")
-    problem = solutions[0].problem
-    if not all(isinstance(other, Solution) for other in solutions):
+    if not all(isinstance(other, (Solution, TensorSolution)) for other in solutions):
         raise ValueError(f"plot: only solutions can be drawn, got {[type(other).__name__ for other in solutions]}.")
+    problem = solutions[0].problem
     if not all(is_same(problem, other.problem) for other in solutions):
         raise ValueError(f"plot: the solutions must be of one problem, got {[other.problem for other in solutions]}.")
     if titles is not None and len(titles) != len(solutions):
         raise ValueError(f"plot: titles must have one entry per solution, got {len(titles)} for {len(solutions)}.")
     d = problem.grid.dimension
-    if d < 2 or len(set(axes)) != 2 or not all(0 <= axis < d for axis in axes):
+    if d < 2 or len(axes) != 2 or len(set(axes)) != 2 or not all(0 <= axis < d for axis in axes):
         raise ValueError(f"plot: axes must be two different ones of 0 to {d - 1}, got {axes}; a map needs two dimensions.")
     return problem
 
 
-def _slice_of(solution: Solution, axes: tuple[int, int], at: Sequence[float | int] | None) -> Float[np.ndarray, "x y A"]:
-    """q on the slice, the first of the axes first."""
-    grid = solution.problem.grid
+def held_nodes(grid: Grid, at: Sequence[float | int] | None) -> Int[np.ndarray, " d"]:
+    """The node nearest to a state, by its number on every axis."""
     lower, upper, points = np.asarray(grid.lower), np.asarray(grid.upper), np.asarray(grid.points)
-    centre = (lower + upper) / 2 if at is None else np.asarray(at, float)
-    if centre.shape != lower.shape:
+    periodic = np.asarray(grid.periodic)
+    state = (lower + upper) / 2 if at is None else np.asarray(at, float)
+    if state.shape != lower.shape:
         raise ValueError(f"plot: at must be a state of {len(lower)} coordinates, got {at!r}.")
-    steps = points - np.where(np.asarray(grid.periodic), 0, 1)
-    nodes = np.rint((centre - lower) / (upper - lower) * steps).astype(int)
-    nodes = np.where(np.asarray(grid.periodic), nodes % points, np.clip(nodes, 0, points - 1))
-    table = solution.q.reshape(*points, -1)
-    index = tuple(slice(None) if axis in axes else int(nodes[axis]) for axis in range(len(points)))
-    part = table[index]
+    is_out = ~np.isfinite(state) | (~periodic & ((state < lower) | (state > upper)))
+    if is_out.any():
+        i = int(np.flatnonzero(is_out)[0])
+        raise ValueError(
+            f"plot: at must lie in the box, and its coordinate {i + 1} is {state[i]:g}; choose one from {lower[i]:g} to "
+            f"{upper[i]:g}."
+        )
+    nodes = np.rint((state - lower) / np.asarray(grid.spacing)).astype(int)
+    return np.where(periodic, nodes % points, np.clip(nodes, 0, points - 1))
+
+
+def slice_of(solution: Solution | TensorSolution, axes: tuple[int, int], held: Int[np.ndarray, " d"]) -> Slice:
+    """Of a table by looking it up, of a tensor train by one backup at every node of the slice."""
+    grid = solution.problem.grid
+    if isinstance(solution, Solution):
+        solution.policy  # noqa: B018 (refuses NaN)
+        part = _table_of(solution, axes, held)
+        numbers = part.argmax(axis=-1)
+        actions = np.asarray(listed_actions(solution.problem), np.float64).reshape(solution.problem.num_actions, -1)
+        return Slice(actions[numbers], numbers, part.max(axis=-1))
+    shape = grid.points[axes[0]], grid.points[axes[1]]
+    states = np.tile([grid.axis_nodes(i)[node] for i, node in enumerate(held)], (*shape, 1))
+    states[:, :, axes[0]] = grid.axis_nodes(axes[0])[:, None]
+    states[:, :, axes[1]] = grid.axis_nodes(axes[1])[None, :]
+    states = states.reshape(-1, grid.dimension)
+    numbers = solution.policy(states).reshape(shape) if solution.problem.num_actions < 2**63 else None
+    actions = solution.actions(states).reshape(*shape, -1)
+    return Slice(actions, numbers, np.asarray(solution.value(states), np.float64).reshape(shape))
+
+
+def _table_of(solution: Solution, axes: tuple[int, int], held: Int[np.ndarray, " d"]) -> Float[np.ndarray, "x y A"]:
+    """q on the slice, the first of the axes first."""
+    points = solution.problem.grid.points
+    index = tuple(slice(None) if axis in axes else int(held[axis]) for axis in range(len(points)))
+    part = solution.q.reshape(*points, -1)[index]
     return part if axes[0] < axes[1] else np.swapaxes(part, 0, 1)
 
 
-def _at(q: np.ndarray, actions: np.ndarray) -> np.ndarray:
-    return np.take_along_axis(q, actions[..., None], axis=-1)[..., 0]
+def _action_limits(problem: Problem) -> list[Limits]:
+    """The least and the largest of each coordinate of the action."""
+    if isinstance(problem.actions, ProductActions):
+        return [(float(min(levels)), float(max(levels))) for levels in problem.actions.levels]
+    actions = np.asarray(problem.actions, np.float64).reshape(problem.num_actions, -1)
+    return [(float(column.min()), float(column.max())) for column in actions.T]
 
 
-def _extent(problem, axes: tuple[int, int]) -> tuple[float, float, float, float]:
+def _at(q: np.ndarray, numbers: np.ndarray | None) -> np.ndarray:
+    assert numbers is not None  # there is a table of all actions
+    return np.take_along_axis(q, numbers[..., None], axis=-1)[..., 0]
+
+
+def _extent(grid: Grid, axes: tuple[int, int]) -> tuple[float, float, float, float]:
     """Cells are centred at their nodes, so the picture reaches half a cell beyond the box."""
-    grid, ends = problem.grid, []
+    ends = []
     for axis in axes:
         first, step = grid.lower[axis], grid.spacing[axis]
         ends += [first - step / 2, first + (grid.points[axis] - 0.5) * step]
     return tuple(ends)  # type: ignore[return-value]
+
+
+def _held(problem: Problem, axes: tuple[int, int], held: Int[np.ndarray, " d"]) -> str:
+    """Where the slice is."""
+    grid = problem.grid
+    others = [axis for axis in range(grid.dimension) if axis not in axes]
+    values = [f"{grid.axis_nodes(axis)[held[axis]]:.3g}".replace("-", "−") for axis in others]
+    texts = [f"{plain(problem.axis_names[axis])} = {value}" for axis, value in zip(others, values, strict=True)]
+    more = f", and {len(texts) - MAX_HELD} others" if len(texts) > MAX_HELD else ""
+    return f"{', '.join(texts[:MAX_HELD])}{more}"
+
+
+def plain(text: str) -> str:
+    """The text as it is: between dollars matplotlib would read mathematics."""
+    return text.replace("$", r"\$")
+
+
+def write_plot(path: Path, figure: matplotlib.figure.Figure) -> None:
+    """The picture as a file of FORMATS that says who made it."""
+    with matplotlib.rc_context({"svg.hashsalt": MAKER}):  # else its names are random
+        figure.savefig(path, dpi=200, metadata=METADATA[path.suffix.lower()])
+
+
+def is_plot(path: Path) -> bool:
+    """Whether the file is a picture that `write_plot` wrote, or began to write."""
+    content = path.read_bytes()
+    return MAKER.encode() in content or not content

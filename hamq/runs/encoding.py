@@ -103,7 +103,9 @@ def _column(texts: tuple[str, ...]) -> np.ndarray:
     if texts and set(texts) <= {"True", "False"}:
         return np.asarray([text == "True" for text in texts])
     if texts and all(text.removeprefix("-").isdecimal() for text in texts):
-        return np.asarray([int(text) for text in texts])
+        numbers = [int(text) for text in texts]
+        # Without its type NumPy would make floats of 2⁶³ and 0 together.
+        return np.asarray(numbers, np.uint64) if max(numbers) >= 2**63 and min(numbers) >= 0 else np.asarray(numbers)
     return np.asarray([float(text) for text in texts])
 
 

@@ -21,7 +21,8 @@ class Run:
     """What `read_run` returns. An unfinished run has neither `q` nor `cores`, `result` and `converged`: they are None.
 
     A run of `solve` or `exact` has `q`; one of `solve-tensor` has `cores`, each of axis `order[k]`, and `residual` (see
-    `TensorSolution`; `load_tensor` makes one).
+    `TensorSolution`; `load_tensor` makes one). `health` holds the arrays of `Health` by name, where draws were reused; None
+    in runs of versions that did not write it.
     """
 
     path: Path
@@ -32,6 +33,7 @@ class Run:
     lower: Float[np.ndarray, "S A"] | None = None
     upper: Float[np.ndarray, "S A"] | None = None
     error: float | None = None
+    health: dict[str, Float[np.ndarray, " S"]] | None = None
     cores: tuple[np.ndarray, ...] | None = None
     order: tuple[int, ...] | None = None
     residual: float | None = None

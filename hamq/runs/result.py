@@ -1,19 +1,23 @@
 """What a finished run holds: a table of action values with its bounds, or the cores of a tensor train.
 
-In result.npz a table is `q`, `lower`, `upper`; a train is `core/0`, `core/1`, … (float64) and `order`, their axes.
+In result.npz a table is `q`, `lower`, `upper`, and where draws were reused `health/acceptance`, `health/stuck` and
+`health/effective` (see `Health`); a train is `core/0`, `core/1`, … (float64) and `order`, their axes.
 """
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hamq.exact.solution import Solution
+from hamq.exact.solution import Health, Solution
 from hamq.runs.errors import damaged
 from hamq.runs.storage import TABLES
 from hamq.tensor.solution import TensorSolution
 
 CORE = "core/"
+HEALTH = "health/"
+HEALTH_NAMES = tuple(field.name for field in dataclasses.fields(Health))
 
 
 def arrays_of(solution: Solution | TensorSolution) -> dict[str, np.ndarray]:
@@ -22,7 +26,8 @@ def arrays_of(solution: Solution | TensorSolution) -> dict[str, np.ndarray]:
         cores = {f"{CORE}{k}": np.asarray(core, np.float64) for k, core in enumerate(solution.cores)}
         return cores | {"order": np.asarray(solution.order, np.int64)}
     tables = {"q": solution.q, "lower": solution.lower, "upper": solution.upper}
-    return {name: table for name, table in tables.items() if table is not None}
+    held = {name: table for name, table in tables.items() if table is not None}
+    return held | ({HEALTH + name: getattr(solution.health, name) for name in HEALTH_NAMES} if solution.health else {})
 
 
 def outcome_of(solution: Solution | TensorSolution) -> dict[str, Any]:
@@ -46,9 +51,16 @@ def fields_of(folder: Path, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
         if not _is_train(cores) or sorted(order.ravel().tolist()) != list(range(len(cores))):
             raise damaged(folder, TABLES, "its cores are not those of a tensor train")
         return {"cores": cores, "order": tuple(order.ravel().tolist())}
-    if "q" not in arrays or not arrays.keys() <= {"q", "lower", "upper"}:
+    health = {name.removeprefix(HEALTH): array for name, array in arrays.items() if name.startswith(HEALTH)}
+    tables = {name: array for name, array in arrays.items() if not name.startswith(HEALTH)}
+    if "q" not in tables or not tables.keys() <= {"q", "lower", "upper"}:
         raise damaged(folder, TABLES, f"its arrays {sorted(arrays)} are neither tables nor a tensor train")
-    return dict(arrays)
+    if not health:  # nothing was reused, or an older version wrote it
+        return tables
+    kind, kinds = (tables["q"].shape[:1], np.float64), {(array.shape, array.dtype.type) for array in health.values()}
+    if set(health) != set(HEALTH_NAMES) or kinds != {kind}:
+        raise damaged(folder, TABLES, f"the health of its sampler is not {', '.join(HEALTH_NAMES)} of every state")
+    return tables | {"health": health}
 
 
 def _is_train(cores: tuple[np.ndarray, ...]) -> bool:

@@ -27,6 +27,7 @@ class Info(NamedTuple):
 
     acceptance      mean acceptance probability of the trajectories (1 for samplers that reject nothing)
     is_stuck        a chain never moved
+    stuck_share     share of the chains that never moved
     outside         fraction of the draws outside the box (soft walls leak)
     num_modes       modes found (1 where the density is known to have one)
     num_crossings   accepted jumps between modes; 0 with several modes means that they were not crossed
@@ -38,6 +39,7 @@ class Info(NamedTuple):
 
     acceptance: Float[Array, "*batch"]
     is_stuck: Shaped[Array, "*batch"]
+    stuck_share: Float[Array, "*batch"]
     outside: Float[Array, "*batch"]
     num_modes: Int[Array, "*batch"]
     num_crossings: Int[Array, "*batch"]
@@ -51,6 +53,7 @@ class Info(NamedTuple):
 def make_info(
     acceptance: ScalarLike = 1.0,
     is_stuck: ScalarLike = False,
+    stuck_share: ScalarLike = 0.0,
     outside: ScalarLike = 0.0,
     num_modes: ScalarLike = 1,
     num_crossings: ScalarLike = 0,
@@ -63,11 +66,12 @@ def make_info(
     """Info of a sampler that says only what it has to say."""
     whole = (num_modes, num_crossings, num_nonfinite, density_evaluations, gradient_evaluations)
     modes, crossings, nonfinite, densities, gradients = (jnp.asarray(v, jnp.int32) for v in whole)
-    real = (jnp.asarray(v, jnp.float32) for v in (acceptance, outside, weight_share))
-    acceptance, outside, weight_share = real
+    real = (jnp.asarray(v, jnp.float32) for v in (acceptance, stuck_share, outside, weight_share))
+    acceptance, stuck_share, outside, weight_share = real
     return Info(
         acceptance,
         jnp.asarray(is_stuck, bool),
+        stuck_share,
         outside,
         modes,
         crossings,

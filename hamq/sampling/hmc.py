@@ -143,12 +143,14 @@ class HMC(AbstractSampler):
         kept = jax.tree.map(lambda leaf: leaf[:, self.num_warmup :].reshape(self.num_samples, *leaf.shape[2:]), states)
         points = jax.vmap(lambda y: potential.grid.wrap(potential.place(y)))(kept.position)
         log_weights = self._log_weights(potential, kept)
+        never_moved = ~jnp.any(infos.has_moved | infos.has_jumped, axis=1)
         trajectories = self.num_chains * num_transitions
         jumps = trajectories if _may_jump(potential) else 0
         tries = jumps if potential.grid.dimension <= MAX_WHOLE else jumps * NUM_COORDINATES
         info = make_info(
             acceptance=jnp.mean(infos.acceptance[:, self.num_warmup :]),
-            is_stuck=jnp.any(~jnp.any(infos.has_moved | infos.has_jumped, axis=1)),
+            is_stuck=jnp.any(never_moved),
+            stuck_share=jnp.mean(never_moved, dtype=jnp.float32),
             outside=jnp.mean(~jax.vmap(potential.grid.contains)(points), dtype=points.dtype),
             num_modes=modes.count,
             num_crossings=jnp.sum(infos.has_jumped, dtype=jnp.int32),

@@ -120,7 +120,9 @@ def test_the_zoo_is_complete():
 @pytest.mark.parametrize("name", options.ZOO)
 def test_the_zoo(name):
     entry, function = options.ZOO[name], getattr(zoo, name)
-    assert values(entry.options) | {"points": int(entry.options.points)} == defaults(function)
+    points = tuple(int(number) for number in entry.options.points.split(","))
+    points = points if len(points) > 1 else points[0]
+    assert values(entry.options) | {"points": points} == defaults(function)
     problem = problems.build(problems.Named(name, {}))
     assert isinstance(problem, Problem) and problem.name == name
     assert (problem.num_states, problem.grid.dimension, problem.num_actions) == (

@@ -16,7 +16,7 @@ import hamq as library
 from hamq.cli.progress import Progress
 from hamq.runs.lock import Lock
 from hamq.runs.reading import read_run
-from tests.cli.posed import TINY, contents, history
+from tests.cli.posed import contents, history
 from tests.cli.test_refusals import assert_refused
 
 ROOT = Path(__file__).parents[2]
@@ -231,8 +231,6 @@ def test_report_never_replaces_what_is_not_ours(hamq, tmp_path):
     for _ in range(2):  # the second time it is there, and ours
         made = hamq("report", "run", "-o", "page.html", "--json")
         assert made.code == 0 and made.json["page"] == "page.html" and made.json["layers"][0] == "Value"
-    hamq(*TINY, "--out", "table")
-    assert_refused(hamq("report", "table"), r"hamq report makes pages of hamq solve-tensor, and table is of hamq solve;")
 
 
 MINE = """

@@ -1,5 +1,6 @@
 """Actions read from a table: on the nodes, between them, and one step ahead."""
 
+import functools
 import itertools
 import math
 
@@ -12,7 +13,8 @@ import hamq
 from hamq.envs.decoders import TILE, make_policy
 from hamq.exact.solution import History
 
-FIRST, SECOND = [[0.05, 0.03], [0.03, 0.08]], [0.2**2, 0.3**2]
+CORRELATED, DIAGONAL = ((0.05, 0.03), (0.03, 0.08)), (0.2**2, 0.3**2)
+WALLS, CIRCLE = (False, False), (True, False)
 
 
 def drift(state, action):
@@ -23,11 +25,12 @@ def pay(state, action):
     return -(state[0] ** 2) - 0.1 * state[1] ** 2 - 0.05 * action**2
 
 
-def make_problem(law="linear", periodic=(True, False), covariance=SECOND, points=(7, 6), num_actions=4, **more):
+@functools.cache  # the same problem is compiled once
+def make_problem(law="linear", periodic=WALLS, covariance=DIAGONAL, points=(7, 6), num_actions=4, kernel=None):
     return hamq.Problem(
         grid=hamq.Grid([-math.pi, -2.0], [math.pi, 2.0], list(points), list(periodic)),
         actions=np.linspace(-1, 1, num_actions),
-        kernel=more.get("kernel") or hamq.GaussianKernel(drift, covariance),
+        kernel=kernel or hamq.GaussianKernel(drift, covariance),
         reward=pay,
         discount=0.9,
         law=law,
@@ -49,7 +52,7 @@ def points_between(problem, count=50, seed=1):
 
 @pytest.mark.parametrize("decoder", ["nearest", "interpolate"])
 def test_on_the_nodes_it_is_the_tables_policy(decoder):
-    problem = make_problem()
+    problem = make_problem(periodic=CIRCLE)
     solution = make_solution(problem)
     policy = make_policy(solution, decoder)
     np.testing.assert_allclose(policy.scores(problem.grid.states()), solution.q, atol=1e-12)
@@ -57,7 +60,7 @@ def test_on_the_nodes_it_is_the_tables_policy(decoder):
 
 
 def test_nearest_takes_the_nearest_node():
-    problem = make_problem(periodic=(False, False))
+    problem = make_problem()
     solution = make_solution(problem)
     states, nodes = points_between(problem), problem.grid.states()
     inside = np.clip(states, problem.grid.lower, problem.grid.upper)
@@ -68,7 +71,7 @@ def test_nearest_takes_the_nearest_node():
 
 def test_interpolation_keeps_what_is_multilinear():
     """Q = c₀ + c₁x + c₂y + c₃xy for each action, constant beyond the box."""
-    problem = make_problem(periodic=(False, False))
+    problem = make_problem()
     c = np.random.default_rng(3).normal(size=(4, problem.num_actions))
 
     def surface(states):
@@ -82,10 +85,10 @@ def test_interpolation_keeps_what_is_multilinear():
 
 
 def test_interpolation_goes_round_the_circle():
-    problem = make_problem()
+    problem = make_problem(periodic=CIRCLE)
     policy = make_policy(make_solution(problem), "interpolate")
     states = points_between(problem)
-    np.testing.assert_allclose(policy.scores(states), policy.scores(states + [2 * math.pi, 0]), atol=1e-12)
+    np.testing.assert_allclose(policy.scores(states), policy.scores(states + np.asarray([2 * math.pi, 0])), atol=1e-12)
 
 
 def brute_force(problem, values, state, action, num=4001):
@@ -111,8 +114,15 @@ def _hats(grid, axis, x):
     return np.maximum(0, 1 - off / grid.spacing[axis])
 
 
-@pytest.mark.parametrize("periodic", [(True, False), (False, False)])
-@pytest.mark.parametrize("points", [(7, 6), (25, 31)])
+@pytest.mark.parametrize(
+    ("periodic", "points"),
+    [
+        (WALLS, (7, 6)),
+        (CIRCLE, (25, 31)),
+        pytest.param(WALLS, (25, 31), marks=pytest.mark.slow),
+        pytest.param(CIRCLE, (7, 6), marks=pytest.mark.slow),
+    ],
+)
 def test_lookahead_is_one_exact_step(periodic, points):
     """Few points: all of an axis count. Many: a window about the mean, also at the walls and across the end of a circle."""
     problem = make_problem(periodic=periodic, points=points)
@@ -123,7 +133,7 @@ def test_lookahead_is_one_exact_step(periodic, points):
     np.testing.assert_allclose(found, expected, atol=2e-5)
 
 
-@pytest.mark.parametrize("law", ["linear", "cell", "point"])
+@pytest.mark.parametrize("law", ["linear", *(pytest.param(law, marks=pytest.mark.slow) for law in ("cell", "point"))])
 def test_the_exact_answer_is_its_own_lookahead(law):
     """Q* = r + γE[max Q*] on the nodes, whatever the law."""
     problem = make_problem(law)
@@ -131,23 +141,25 @@ def test_the_exact_answer_is_its_own_lookahead(law):
     np.testing.assert_allclose(make_policy(exact).scores(problem.grid.states()), exact.q, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_lookahead_with_variances_that_depend_on_the_state():
     problem = make_problem(covariance=lambda state, action: jnp.stack([0.04 + 0.01 * action**2, 0.1 + 0.01 * state[1] ** 2]))
     exact = hamq.solve_exact(problem, tolerance=1e-9)
     np.testing.assert_allclose(make_policy(exact).scores(problem.grid.states()), exact.q, atol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", ["correlated", "unnormalised"])
 def test_lookahead_by_draws(kernel):
     """Shared draws come close to the quadrature that solve_exact stands on, and closer with more of them."""
-    precision = np.linalg.inv(FIRST)
+    precision = np.linalg.inv(CORRELATED)
 
     def logdensity(following, state, action):
         off = following - drift(state, action)
         return -0.5 * off @ jnp.asarray(precision, off.dtype) @ off
 
-    made = hamq.GaussianKernel(drift, FIRST) if kernel == "correlated" else hamq.UnnormalizedKernel(logdensity)
-    problem = make_problem(kernel=made, points=(5, 5), num_actions=2, periodic=(False, False))
+    made = hamq.GaussianKernel(drift, CORRELATED) if kernel == "correlated" else hamq.UnnormalizedKernel(logdensity)
+    problem = make_problem(kernel=made, points=(5, 5), num_actions=2)
     exact = hamq.solve_exact(problem, tolerance=1e-4)
     states = problem.grid.states()
 
@@ -160,14 +172,15 @@ def test_lookahead_by_draws(kernel):
     assert rms(2000) < rms(16)
 
 
-def test_more_actions_than_the_table_has():
+def test_other_actions_than_the_table_has():
     problem = make_problem()
     solution = make_solution(problem)
-    states, finer = points_between(problem), np.linspace(-1, 1, 31)  # every tenth is the table's
-    coarse, fine = make_policy(solution), make_policy(solution, actions=finer)
-    np.testing.assert_allclose(fine.scores(states)[:, ::10], coarse.scores(states), atol=1e-12)
-    assert set(fine(states)) - set(problem.actions)
-    assert np.all(fine.scores(states).max(axis=1) >= coarse.scores(states).max(axis=1) - 1e-12)
+    states, others = points_between(problem), np.asarray([-1.0, -0.2, 0.1, 1.0])  # the ends are the table's
+    own, other = make_policy(solution), make_policy(solution, actions=others)
+    assert np.array_equal(other.scores(states)[:, [0, -1]], own.scores(states)[:, [0, -1]])
+    assert not np.isclose(other.scores(states)[:, 1:-1], own.scores(states)[:, 1:-1]).all(axis=0).any()
+    assert np.array_equal(other(states), others[other.scores(states).argmax(axis=1)])
+    assert set(other(states)) & {-0.2, 0.1}
 
 
 def test_vectors_of_actions():
@@ -180,23 +193,23 @@ def test_vectors_of_actions():
         discount=0.5,
         law="linear",
     )
-    found = make_policy(make_solution(problem))(np.zeros((5, 2)))
+    found = make_policy(make_solution(problem), "nearest")(np.zeros((5, 2)))
     assert found.shape == (5, 2) and all(tuple(one) in set(map(tuple, actions)) for one in found)
 
 
 @pytest.mark.parametrize("decoder", ["nearest", "interpolate", "lookahead"])
 def test_a_state_alone_has_the_same_scores_as_among_others(decoder):
-    problem = make_problem(points=(25, 31))
+    problem = make_problem(periodic=CIRCLE, points=(25, 31))
     policy = make_policy(make_solution(problem), decoder)
     states = points_between(problem, TILE + 5)
     together = policy.scores(states)
     assert all(np.array_equal(policy.scores(states[i : i + 1])[0], together[i]) for i in (0, 7, TILE, TILE + 4))
 
 
+@pytest.mark.slow
 def test_a_train_decodes_itself():
-    problem = make_problem(points=(5, 5), periodic=(False, False))
-    with pytest.warns(hamq.HamqWarning) if False else _quiet():
-        train = hamq.solve_tensor(problem, rank=3, iterations=2)
+    problem = make_problem(points=(5, 5))
+    train = hamq.solve_tensor(problem, rank=3, iterations=2)
     states = points_between(problem, 5)
     assert np.array_equal(make_policy(train)(states), train.actions(states))
     for wrong in ({"decoder": "nearest"}, {"actions": [0.0, 1.0]}, {"problem": problem}):
@@ -204,16 +217,9 @@ def test_a_train_decodes_itself():
             make_policy(train, **wrong)
 
 
-class _quiet:
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        return None
-
-
+@pytest.mark.slow
 def test_another_model_of_the_same_grid():
-    problem, noisier = make_problem(), make_problem(covariance=[0.5, 0.5])
+    problem, noisier = make_problem(), make_problem(covariance=(0.5, 0.5))
     solution, states = make_solution(problem), points_between(problem)
     own, other = make_policy(solution), make_policy(solution, problem=noisier)
     assert not np.allclose(own.scores(states), other.scores(states), atol=1e-3)

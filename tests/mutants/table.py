@@ -8,6 +8,7 @@ ids, as few and as fast as see the bug.
 from tests.mutants.mutant import Mutant
 from tests.mutants.table_study import STUDY_MUTANTS
 from tests.mutants.table_tensor import TENSOR
+from tests.mutants.table_users import USERS
 
 INVARIANCE = "tests/sampling/test_invariance.py::test_gaussian_is_invariant"
 JUMPS = "tests/sampling/test_invariance.py::test_two_modes_are_invariant_under_jumps"
@@ -855,4 +856,5 @@ MUTANTS = [
     ),
     *STUDY_MUTANTS,
     *TENSOR,
+    *USERS,
 ]

@@ -14,16 +14,23 @@ import numpy as np
 import pytest
 
 from hamq.problem.grid import Grid
-from hamq.report.curves import charts, number
-from hamq.report.page import Layer, Table, make_page, write_page
+from hamq.report.cards import Table
+from hamq.report.curves import Chart, Curve, charts_of, drawn, number
+from hamq.report.layers import Layer, TableLayer
+from hamq.report.page import make_page, write_page
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'&\u2028{{data}}<!--"
 RUNNER = """
 const Fields = require(process.argv[1]);
-const { data, calls } = JSON.parse(require("fs").readFileSync(0, "utf-8"));
+const { data, calls, isSmooth } = JSON.parse(require("fs").readFileSync(0, "utf-8"));
 const fields = data.layers.map((layer) => Fields.makeField(layer, data.axes));
+for (const field of fields) if ("isStep" in field) field.isSmooth = isSmooth && !field.isStep;
+const named = {
+  difference: (first, second, ...rest) => Array.from(new Fields.Difference(fields[first], fields[second]).slice(...rest)),
+  edges: (which, i) => Fields.sampling(which.map((k) => fields[k]), i, data.axes[i], 121).edges,
+};
 console.log(JSON.stringify(calls.map(([layer, ...rest]) =>
-  typeof layer === "string" ? Fields[layer](...rest) : Array.from(fields[layer].slice(...rest)))));
+  typeof layer === "string" ? (named[layer] ?? Fields[layer])(...rest) : Array.from(fields[layer].slice(...rest)))));
 """
 
 
@@ -67,12 +74,15 @@ class Page(HTMLParser):
             self.scripts[self._script] = self.scripts.get(self._script, "") + data
 
 
-def evaluate(page: str, calls: list, folder: Path) -> list:
-    """What fields.js inside the page answers: (layer, x, y, fixed, xs, ys) is a slice, (name, ...) any function of it."""
+def evaluate(page: str, calls: list, folder: Path, is_smooth: bool = False) -> list:
+    """What fields.js inside the page answers: (layer, x, y, fixed, xs, ys) is a slice, (name, ...) any function of it.
+
+    `is_smooth`: tables are interpolated.
+    """
     scripts = Page(page).scripts
     code = folder / "fields.cjs"
     code.write_text(scripts["fields"], encoding="utf-8")
-    given = json.dumps({"data": json.loads(scripts["data"]), "calls": calls})
+    given = json.dumps({"data": json.loads(scripts["data"]), "calls": calls, "isSmooth": is_smooth})
     command = [node(), "-e", RUNNER, str(code)]
     done = subprocess.run(command, input=given, capture_output=True, text=True, encoding="utf-8", timeout=120)
     assert done.returncode == 0, done.stderr
@@ -190,24 +200,26 @@ def hostile_page() -> str:
     _, grid, _ = posed(3, 2)
     layer = Layer(HOSTILE, random_train(grid, (0, 1, 2), 2, 0), (0, 1, 2), unit=HOSTILE)
     table = Table(HOSTILE, [HOSTILE, "n"], [[HOSTILE, 1.0]], caption=HOSTILE)
-    return make_page(HOSTILE, [layer], grid, [(HOSTILE, HOSTILE)], {HOSTILE: [1.5, 0.5]}, [table], axis_names=[HOSTILE] * 3)
+    chart = Chart([Curve(HOSTILE, [1.5, 0.5], band=([1.0, 0.5], [2.0, 0.5]))], is_log=True, title=HOSTILE, across=HOSTILE)
+    return make_page(HOSTILE, [layer], grid, [(HOSTILE, HOSTILE)], [chart], [table], [HOSTILE] * 3, runs=[HOSTILE])
 
 
 def test_hostile_names_stay_text(tmp_path):
     page, plain = Page(hostile_page()), Page(sample())
-    assert {tag for tag, _ in page.tags} <= {tag for tag, _ in plain.tags}
-    assert set(page.scripts) == set(plain.scripts) == {"data", "fields", "page"}
-    for name in ("fields", "page"):
+    assert {tag for tag, _ in page.tags} <= {tag for tag, _ in plain.tags} | {"strong", "polygon"}
+    assert set(page.scripts) == set(plain.scripts) == {"data", "fields", "drawing", "panel", "page"}
+    for name in ("fields", "drawing", "panel", "page"):
         assert page.scripts[name] == plain.scripts[name]
     data = json.loads(page.scripts["data"])
-    assert data["axes"][0]["name"] == data["layers"][0]["name"] == data["layers"][0]["unit"] == HOSTILE
+    assert data["axes"][0]["name"] == data["layers"][0]["name"] == data["layers"][0]["unit"] == data["runs"][0] == HOSTILE
     assert not set("<\u2028\u2029") & set(page.scripts["data"])
-    # Title (twice), fact (twice), table (title, header, cell, caption), key of the curve, and two dots' titles.
-    assert page.text.count(HOSTILE) == 11
+    # Title (twice), fact (twice), table (title, header, cell, caption), chart (title, axis, key), and two dots' titles.
+    assert page.text.count(HOSTILE) == 13
 
 
 def test_the_script_writes_text_only():
-    script = Page(sample()).scripts["page"]
+    scripts = Page(sample()).scripts
+    script = "".join(scripts[name] for name in ("fields", "drawing", "panel", "page"))
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", script)
 
 
@@ -218,7 +230,7 @@ def sample() -> str:
         "Rollouts", ["policy", "return", "a", "b", "c"], [["greedy", -3.25e-5, 1, 2, np.float32(0.5)]], "64 of them."
     )
     narrow = Table("Residuals", ["points", "largest"], [["held out", 0.5]])
-    return make_page("A chain", [layer], grid, [("Result", "Converged.")], history, [table, narrow])
+    return make_page("A chain", [layer], grid, [("Result", "Converged.")], charts_of(history), [table, narrow])
 
 
 def test_nothing_is_asked_of_a_network():
@@ -237,7 +249,7 @@ def test_every_input_has_a_label():
     ids = [given["id"] for _, given in page.tags if "id" in given]
     assert len(ids) == len(set(ids))
     used = set(re.findall(r'element\("([\w-]+)"\)', page.scripts["page"]))
-    assert used and used <= set(ids)
+    assert len(used) > 15 and used <= set(ids)
     inside = re.findall(r"<label\b.*?</label>", sample(), re.DOTALL)
     for tag, given in page.tags:
         if tag in ("input", "select"):
@@ -262,19 +274,23 @@ def test_facts_tables_and_curves_are_readable_without_the_script():
     assert f"12 dimensions, {grid.num_states / 10**8:.1f} · 10⁸ grid states" in text
 
 
+def charts_html(history) -> str:
+    return drawn(charts_of(history))
+
+
 def test_curves():
-    drawn = charts(
+    page = charts_html(
         {"residual": [1.0, math.nan, 0.5, 0.0, math.inf], "rank": [1, 2, 2], "drift": [-0.5, -0.25], "none": [math.nan]}
     )
-    assert drawn.count("<figure>") == 3  # log, rank, drift; nothing of what was never measured
-    assert drawn.count("<circle") == 2 + 3 + 2
-    assert "nan" not in drawn and "inf" not in drawn
-    assert charts({}) == charts({"none": []}) == ""
-    long = charts({"residual": np.geomspace(0.9, 1e-9, 5000).tolist()})
+    assert page.count("<figure>") == 3  # log, rank, drift; nothing of what was never measured
+    assert page.count("<circle") == 2 + 3 + 2
+    assert "nan" not in page and "inf" not in page
+    assert charts_html({}) == charts_html({"none": []}) == ""
+    long = charts_html({"residual": np.geomspace(0.9, 1e-9, 5000).tolist()})
     assert 200 <= long.count("<circle") <= 301
     assert "iteration 5000: 1e−9" in long
     for constant in ([0.5], [0.5, 0.5], [3, 3], [0, 0], [-2, -2], [1e-3]):
-        coordinates = re.findall(r'c[xy]="([^"]+)"', charts({"c": constant}))
+        coordinates = re.findall(r'c[xy]="([^"]+)"', charts_html({"c": constant}))
         assert coordinates and all(0 <= float(c) <= 440 for c in coordinates)
 
 
@@ -314,8 +330,13 @@ SQUARE = Grid([0.0, 0.0], [1.0, 1.0], 3)
         (lambda: Layer("v", (CORE, CORE), (0, 0)), "order must name each of the 2 axes once"),
         (lambda: Table("t", ["a", "b"], [["x", "y"], ["x"]]), "row 1 has 1 cells and the header 2"),
         (lambda: make_page("p", [], SQUARE), "at least one layer"),
-        (lambda: make_page("p", [Layer("v", (CORE,), (0,))], Grid([0.0], [1.0], 3)), "a map needs two axes"),
-        (lambda: make_page("p", [Layer("v", (CORE,), (0,))], SQUARE), r"has \[3\] points, the grid in its order \[3, 3\]"),
+        (lambda: make_page("p", [Layer("v", (CORE,), (0,))], SQUARE), r"has \[3\] points, the grid \[3, 3\]"),
+        (lambda: make_page("p", [Layer("v", (CORE, CORE), (0, 1), run=1)], SQUARE), "is of run 1, and there are 1"),
+        (lambda: TableLayer("v", np.zeros(8), (3, 3)), r"need one value per state, got shape \(8,\)"),
+        (lambda: TableLayer("v", np.full(9, 2), (3, 3), levels=[0.0, 1.0]), "positions in its 2 levels"),
+        (lambda: TableLayer("v", np.zeros(9), (3, 3), levels=[0.0, 1.0]), "positions in its 2 levels"),
+        (lambda: make_page("p", [TableLayer("v", np.full(9, np.inf), (3, 3))], SQUARE), "has infinite values"),
+        (lambda: make_page("p", [TableLayer("v", np.full(9, 1e300), (3, 3))], SQUARE), "not finite in float32"),
         (lambda: make_page("p", [Layer("v", (CORE, CORE[:, :2]), (0, 1))], SQUARE), r"has \[3, 2\] points"),
         (lambda: make_page("p", [Layer("v", (CORE, CORE), (0, 1))], SQUARE, axis_names=["x"]), "one entry per axis"),
         (lambda: make_page("p", [Layer("v", (CORE, CORE * np.nan), (0, 1))], SQUARE), "not finite in float32"),

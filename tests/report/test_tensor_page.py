@@ -8,12 +8,14 @@ import re
 import numpy as np
 import pytest
 
+from hamq.exact.solution import History
 from hamq.problem import zoo
 from hamq.report import policy_train as policy_module
 from hamq.report import tensor_page
+from hamq.report.facts import described
 from hamq.report.page import is_page
 from hamq.report.policy_train import action_ranges, policy_train
-from hamq.report.tensor_page import described, write_tensor_page
+from hamq.report.run_page import Exact, Shown, Written, write_run_page
 from hamq.runs.manifest import Manifest, package_versions
 from hamq.runs.reading import Run
 from hamq.tensor import train
@@ -43,6 +45,7 @@ def as_run(solution, path, name="spring") -> Run:
     summary = last | {"grid": box, "num_actions": 9, "ranks": list(solution.ranks), "order": list(solution.order)}
     summary |= {"name": name, "law": "linear", "iterations": len(solution.history)}
     config = {
+        "command": "solve-tensor",
         "problem": {"name": "spring_chain", "options": {"num_masses": 1}},
         "seed": 0,
         "sampler": {"kind": "IID", "n": 32},
@@ -61,6 +64,10 @@ def as_run(solution, path, name="spring") -> Run:
     )
 
 
+def write_tensor_page(path, run: Run, solution, why_not: str = "") -> Written:
+    return write_run_page(path, [Shown("run", run, None, solution, why_not)])
+
+
 def layers(text: str) -> list[dict]:
     return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)[1])["layers"]
 
@@ -75,7 +82,8 @@ def test_the_page_holds_value_policy_and_facts(tmp_path, solved):
     value, action = layers(text)
     np.testing.assert_array_equal(entries(value), np.concatenate([np.ravel(c) for c in solved.cores]).astype("f4"))
     assert (value["name"], value["order"], value["isDiverging"]) == ("Value", list(solved.order), False)
-    assert re.fullmatch(r"Greedy action \(rms error [\d.]+ %\)", action["name"]) and action["isDiverging"]
+    assert action["name"] == "Greedy action" and action["isDiverging"]
+    assert re.fullmatch(r"rms error [\d.]+ %", action["note"])
     assert written.layers == (value["name"], action["name"]) and is_page(written.path)
     for part in ("spring_chain(num_masses=1)", "25 states × 9 actions", "linear", "IID(n=32)", "jax ", solved.result[:20]):
         assert part in text, part
@@ -123,7 +131,7 @@ def test_each_actuator_has_its_layer_up_to_a_few(tmp_path, driven, monkeypatch):
     np.testing.assert_allclose(action_ranges(driven.problem), [6.0, 6.0])
     monkeypatch.setattr(tensor_page, "MAX_ERROR", 10.0)
     written = write_tensor_page(tmp_path / "page.html", as_run(driven, tmp_path), driven)
-    assert [name.partition(" (")[0] for name in written.layers] == ["Value", "Greedy action 1", "Greedy action 2"]
+    assert written.layers == ("Value", "Greedy action 1", "Greedy action 2")
     first, second = layers(written.path.read_text())[1:]
     assert not np.array_equal(entries(first), entries(second))
     monkeypatch.setattr(tensor_page, "MAX_ACTUATORS", 1)
@@ -137,6 +145,29 @@ def test_without_its_solution_the_page_has_the_value_and_the_reason(tmp_path, so
     text = write_tensor_page(tmp_path / "page.html", run, None, f"no file {hostile}").path.read_text()
     assert "<img" not in text and "no maps of the policy: no file &lt;/script&gt;" in text and "Not converged: " in text
     assert [layer["name"] for layer in layers(text)] == ["Value"]
+
+
+def test_the_error_of_v_is_that_at_the_nodes(tmp_path, solved):
+    """A circle of reasoning: the exact answer is the train's own table, but for one state."""
+    nodes = np.indices((5, 5)).reshape(2, -1).T
+    table = solved.value(solved.problem.grid.states()).astype(float)
+    np.testing.assert_allclose(table, train.entries(solved.cores, nodes[:, list(solved.order)]), rtol=1e-5)
+    exact = np.stack([table, table - 1], axis=1)
+    exact[7] += 2.0
+    run = as_run(solved, tmp_path)
+    write_run_page(tmp_path / "page.html", [Shown("run", run, None, solved)], Exact(run.manifest.problem, exact))
+    error = next(one for one in layers((tmp_path / "page.html").read_text()) if one["name"] == "Error of the value")
+    found = np.frombuffer(base64.b64decode(error["values"]), "<f4")
+    np.testing.assert_allclose(found, np.where(np.arange(25) == 7, -2.0, 0.0), atol=1e-4)
+
+
+def test_a_train_and_a_table_stand_side_by_side(tmp_path, solved):
+    run = as_run(solved, tmp_path)
+    table = dataclasses.replace(run, cores=None, order=None, q=np.zeros((25, 9)), history=History(residual=[0.5]))
+    table = dataclasses.replace(table, config=run.config | {"command": "exact"})
+    written = write_run_page(tmp_path / "page.html", [Shown("train", run, None, solved), Shown("table", table)])
+    kinds = {(layer["name"], layer["kind"], layer["run"]) for layer in layers(written.path.read_text())}
+    assert {("Value", "train", 0), ("Value", "table", 1), ("Error of the value", "table", 0)} <= kinds
 
 
 def test_a_users_file_is_named_without_its_folder():

@@ -24,7 +24,7 @@ CALLS = ("open", "write", "fsync", "replace", "unlink", "ftruncate", "pwrite")
 class Ended:
     """What `finish` needs of a Solution; a real one would need a problem."""
 
-    q, lower, upper, error, result, converged = np.zeros((3, 2)), None, None, None, "done", True
+    q, lower, upper, error, health, result, converged = np.zeros((3, 2)), None, None, None, None, "done", True
     history = History(iteration=[0, 1, 2, 3])
 
 

@@ -6,7 +6,7 @@ import hypothesis.extra.numpy as hnp
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hamq.exact.solution import History
@@ -83,6 +83,7 @@ def test_jax_arrays_are_refused(as_user):
 
 @settings(max_examples=40)
 @given(st.dictionaries(COLUMN_NAMES, st.one_of(FLOATS, INTS), min_size=1, max_size=4))
+@example({"count": np.asarray([2**63, 0], np.uint64), "balance": np.asarray([-(2**63), 2**63 - 1])})
 def test_history_comes_back_equal(columns):
     found = encoding.decode_history(encoding.encode_history(History(**columns)))
     assert list(found.columns) == list(columns)

@@ -6,6 +6,8 @@ from hamq.problem.zoo.cartpole import cartpole as cartpole
 from hamq.problem.zoo.double_integrator import double_integrator as double_integrator
 from hamq.problem.zoo.gym_acrobot import gym_acrobot as gym_acrobot
 from hamq.problem.zoo.gym_cartpole import gym_cartpole as gym_cartpole
+from hamq.problem.zoo.gym_inverted_double_pendulum import gym_inverted_double_pendulum as gym_inverted_double_pendulum
+from hamq.problem.zoo.gym_inverted_pendulum import gym_inverted_pendulum as gym_inverted_pendulum
 from hamq.problem.zoo.gym_pendulum import gym_pendulum as gym_pendulum
 from hamq.problem.zoo.pendulum import pendulum as pendulum
 from hamq.problem.zoo.pendulum_chain import pendulum_chain as pendulum_chain

@@ -1,0 +1,105 @@
+"""`hamq plot`: runs side by side as one picture."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hamq.cli import problems
+from hamq.cli.cache import use_compilation_cache
+from hamq.cli.messages import print_json, say
+from hamq.cli.parsing import Request
+from hamq.cli.report import short_names
+from hamq.exact.solution import Solution
+from hamq.problem.problem import Problem
+from hamq.report.policy_map import FORMATS, is_plot, plot, write_plot
+from hamq.runs.loading import as_solution
+from hamq.runs.problem_hash import problem_hash
+from hamq.runs.reading import Run, read_run
+from hamq.tensor.solution import TensorSolution
+
+PLOT = "plot.png"
+
+
+def run(request: Request) -> int:
+    use_compilation_cache()
+    output = request.options["output"]
+    axes, at = _axes(output.axes), None if output.at is None else _numbers("--at", output.at, float)
+    path = Path(output.out or Path(request.words[0]) / PLOT)
+    require_free(path)
+    found = {word: read_run(word) for word in request.words}
+    _require_shown_together(found)
+    problem = _problem(request.words[0], found[request.words[0]])
+    exact = [word for word in found if found[word].config["command"] == "exact"]
+    words = exact[:1] + [word for word in found if word not in exact[:1]]  # the reference first
+    if any(found[word].cores is not None for word in words):
+        say(f"{path}: backing up the policy's map")
+    figure = plot(*(_solution(found[word], problem) for word in words), titles=short_names(words), axes=axes, at=at)
+    try:
+        write_plot(path, figure)
+    except OSError as error:
+        raise ValueError(f"{path} could not be written: {error.strerror}; choose another place for it.") from error
+    if output.json:
+        print_json({"runs": words, "picture": str(path), "axes": list(axes), "at": at})
+    else:
+        against = f", against {exact[0]}" if exact and len(words) > 1 else ""
+        print(f"{path}: {', '.join(words)}{against}.")
+    return 0
+
+
+def require_free(path: Path) -> None:
+    """Refuses a name that is none of a picture, or a place where something else is than a picture of ours."""
+    if path.suffix.lower() not in FORMATS:
+        raise ValueError(f"-o {path}: a picture ends in one of {', '.join(FORMATS)}; choose another name.")
+    if not path.parent.is_dir():
+        raise ValueError(f"there is no folder {path.parent} for the picture; make it, or choose another with -o.")
+    try:
+        is_taken = path.exists() and (path.is_dir() or not is_plot(path))
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}; choose another name with -o.") from error
+    if is_taken:
+        raise ValueError(f"{path} is there already, and not a picture of hamq plot; choose another name with -o.")
+
+
+def _axes(text: str) -> tuple[int, int]:
+    axes = _numbers("--axes", text, int)
+    if len(axes) != 2:
+        raise ValueError(f"--axes takes two axes, such as 0,1, got {text!r}.")
+    return axes[0], axes[1]
+
+
+def _numbers(flag: str, text: str, kind: Callable[[str], Any]) -> list[Any]:
+    what = "whole numbers" if kind is int else "numbers"
+    try:
+        numbers = [kind(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"{flag} takes {what} with commas between them, got {text!r}.") from None
+    if not all(map(math.isfinite, numbers)):
+        raise ValueError(f"{flag} takes finite numbers, got {text!r}.")
+    return numbers
+
+
+def _require_shown_together(found: dict[str, Run]) -> None:
+    """Finished, and of one problem."""
+    (first, reference), *_ = found.items()
+    for name, one in found.items():
+        if not one.is_finished:
+            raise ValueError(f"{name} is not finished: it has {len(one.history)} iterations; continue it with --resume.")
+        if one.manifest.problem != reference.manifest.problem:
+            raise ValueError(f"{name} is of another problem than {first}; show runs of one problem together.")
+
+
+def _problem(name: str, found: Run) -> Problem:
+    """The problem of a run, made again; refused if it is another one by now."""
+    problem = problems.build(problems.Named(**found.config["problem"]))
+    if problem_hash(problem) != found.manifest.problem:
+        raise ValueError(f"{found.config['problem']['name']} is no longer the problem that {name} solved; solve it again.")
+    return problem
+
+
+def _solution(found: Run, problem: Problem) -> Solution | TensorSolution:
+    if found.cores is not None:
+        return as_solution(found, problem)
+    assert found.q is not None
+    result, converged = str(found.result), bool(found.converged)
+    return Solution(problem, found.q, found.history, result, converged, found.lower, found.upper, found.error)

@@ -1,0 +1,253 @@
+"""An action for any state, from a table Q that knows the nodes of a grid only.
+
+nearest       argmax_a Q(node nearest to s, a)
+interpolate   argmax_a Q(s, a), Q multilinear between the nodes
+lookahead     argmax_a r(s, a) + γ E[V(s')], V = max_a Q, s' by the model from s itself
+
+`lookahead` asks the model what each action does from where the state really is, and needs only V between the nodes, which is
+smoother than Q's differences between actions: on a coarse grid it is the best of the three, often by far
+(docs/environments.md). Its expectation is exact for product Gaussian kernels: the masses of the law on each axis in closed
+form, over the nodes within 8 σ of the mean. Other kernels have weighted draws whose random numbers all states and actions
+share (`tensor/gaussian.py`, `tensor/tilted.py`). It can also look at more actions than the table has.
+
+States are worked on in tiles of one size, so that the action of a state never depends on which others are asked for.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, get_args
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from hamq.certificates.rollouts import Model, make_model
+from hamq.exact.solution import Solution
+from hamq.problem.actions import ProductActions, check_actions, is_same_set
+from hamq.problem.grid import Grid
+from hamq.problem.kernel import CorrelatedDensity, GaussianKernel, ProductDensity
+from hamq.problem.normal import axis_log_masses
+from hamq.problem.problem import Problem, listed_actions
+from hamq.sampling.draws import require_count
+from hamq.tensor.gaussian import cut_draws, shared_normals
+from hamq.tensor.solution import TensorSolution
+from hamq.tensor.tilted import tilted_draws
+
+Decoder = Literal["nearest", "interpolate", "lookahead"]
+DECODERS = get_args(Decoder)
+Policy = Callable[[Any], Any]
+"""states `[B, d]` → actions `[B]`, or `[B, k]` where the problem's are vectors."""
+TILE = 32
+REACH = 8.0
+"""Standard deviations about the mean whose nodes count: what lies beyond has a mass below 1e-15."""
+
+
+class Draws(NamedTuple):
+    """How an expectation is sampled where it has no closed form; all states and actions share the normals."""
+
+    model: Model
+    normals: Float[Array, "d n"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class TablePolicy:
+    """A decoder and its table; a function of states `[B, d]`. `scores` are what it compares, one per action."""
+
+    problem: Problem
+    decoder: Decoder
+    q: Float[np.ndarray, "S A"]
+    actions: Float[np.ndarray, "C"] | Float[np.ndarray, "C k"]
+    draws: Draws | None
+
+    def __call__(self, states: Any) -> Float[np.ndarray, "B *k"]:
+        return self.actions[np.argmax(self.scores(states), axis=1)]
+
+    def scores(self, states: Any) -> Float[np.ndarray, "B C"]:
+        states = self._checked(states)
+        tiles = np.resize(states, (math.ceil(len(states) / TILE), TILE, states.shape[1]))
+        # The tensor trains' draws are written for float32; sums over a table are cheap, and sure, in float64.
+        with jax.enable_x64(self.draws is None):
+            table, dtype = self.q, jnp.result_type(float)
+            if self.decoder == "lookahead":
+                table = self.q.max(axis=1)
+            given = (self.decoder, self.problem, self.draws, jnp.asarray(table, dtype), jnp.asarray(self.actions, dtype))
+            # One call per tile: XLA rounds a loop over tiles differently when there is only one.
+            found = np.concatenate([np.asarray(_scores(*given, jnp.asarray(tile, dtype)), np.float64) for tile in tiles])
+        return found[: len(states)]
+
+    def __repr__(self) -> str:
+        more = "" if len(self.actions) == self.q.shape[1] else f" over {len(self.actions)} actions"
+        return f"TablePolicy({self.problem.name!r}: {self.decoder}{more})"
+
+    def _checked(self, states: Any) -> Float[np.ndarray, "B d"]:
+        states, d = np.asarray(states, np.float64), self.problem.grid.dimension
+        if states.ndim != 2 or states.shape[1] != d or not len(states):
+            raise ValueError(f"states must have the shape [B, {d}], got {list(states.shape)}; one state s is s[None].")
+        if not np.all(np.isfinite(states)):
+            raise ValueError(f"state {int(np.argwhere(~np.isfinite(states))[0][0])} is not finite.")
+        return states
+
+
+def make_policy(
+    solution: Solution | TensorSolution | Float[np.ndarray, "S A"],
+    decoder: str = "lookahead",
+    problem: Problem | None = None,
+    *,
+    actions: Any = None,
+    num_draws: int | None = None,
+) -> Policy:
+    """A function of states `[B, d]` that gives the decoder's actions.
+
+    problem     whose model `lookahead` uses: the solution's own by default, needed with a bare table
+    actions     a list of actions that `lookahead` compares instead of the table's, as `[C]` or `[C, k]`
+    num_draws   of an expectation without a closed form; None: 64 for Gaussian kernels, else 256
+    """
+    if decoder not in DECODERS:
+        raise ValueError(f"make_policy: decoder must be one of {', '.join(DECODERS)}, got {decoder!r}.")
+    if isinstance(solution, TensorSolution):
+        return _tensor_policy(solution, decoder, problem, actions)
+    q, problem = _table(solution, problem)
+    compared = np.asarray(listed_actions(problem), np.float64)
+    if actions is not None:
+        compared = _other_actions(problem, decoder, actions)
+    if num_draws is not None:
+        require_count("make_policy: num_draws", num_draws)
+    is_sampled = decoder == "lookahead" and not problem.is_product
+    return TablePolicy(problem, decoder, q, compared, _draws(problem, num_draws) if is_sampled else None)  # type: ignore[arg-type]
+
+
+def _table(solution: Any, problem: Problem | None) -> tuple[np.ndarray, Problem]:
+    if isinstance(solution, Solution):
+        q, own = solution.q, solution.problem
+        if problem is not None and (problem.grid != own.grid or not is_same_set(problem.actions, own.actions)):
+            raise ValueError(
+                f"make_policy: the table is of {own.name} and problem is {problem.name} with another grid or other actions; "
+                "give a problem with the same ones."
+            )
+        problem = own if problem is None else problem
+    else:
+        q = np.asarray(solution, np.float64)
+        if problem is None:
+            raise ValueError("make_policy: a bare table needs its problem; give problem=, or a Solution, which has it.")
+    problem.require_enumerable("make_policy")
+    shape = (problem.num_states, problem.num_actions)
+    if q.shape != shape:
+        raise ValueError(f"make_policy: the table of {problem.name} must have the shape {list(shape)}, got {list(q.shape)}.")
+    if not np.all(np.isfinite(q)):
+        raise ValueError(
+            f"make_policy: the table of {problem.name} has {int(np.sum(~np.isfinite(q)))} entries that are not finite; "
+            "no action can be chosen from it."
+        )
+    return np.asarray(q, np.float64), problem
+
+
+def _other_actions(problem: Problem, decoder: str, actions: Any) -> np.ndarray:
+    if decoder != "lookahead":
+        raise ValueError(f"make_policy: decoder {decoder!r} knows the table's actions only; actions= needs 'lookahead'.")
+    given = check_actions(actions)
+    listed = np.asarray(given.enumerate() if isinstance(given, ProductActions) else given, np.float64)
+    if listed.shape[1:] != problem.action_shape:
+        raise ValueError(
+            f"make_policy: actions must have the shape {['C', *problem.action_shape]}, got {list(listed.shape)}."
+        )
+    return listed
+
+
+def _tensor_policy(solution: TensorSolution, decoder: str, problem: Problem | None, actions: Any) -> Policy:
+    if decoder != "lookahead" or problem is not None or actions is not None:
+        raise ValueError(
+            "make_policy: a TensorSolution has V and no table: its actions come from one backup through its own model; use "
+            "decoder='lookahead' without problem= and actions=."
+        )
+    return solution.actions
+
+
+def _draws(problem: Problem, num_draws: int | None) -> Draws:
+    model = make_model(problem, num_draws)
+    return Draws(model, jnp.asarray(shared_normals(model.num_draws, problem.grid.dimension, 0), jnp.float32))
+
+
+@eqx.filter_jit
+def _scores(decoder: str, problem: Problem, draws: Draws | None, table: Array, actions: Array, tile: Array) -> Array:
+    """Scores `[TILE, C]`; `table` is V for lookahead and Q for the others."""
+    grid = problem.grid
+
+    def of_state(state):
+        if decoder == "nearest":
+            return table[grid.locate(state)]
+        if decoder == "interpolate":
+            return jax.vmap(lambda column: grid.interpolate(column, state), in_axes=1)(table)
+        return jax.vmap(lambda action: _ahead(problem, draws, table, state, action))(actions)
+
+    return jax.vmap(of_state)(tile)
+
+
+def _ahead(problem: Problem, draws: Draws | None, values: Float[Array, " S"], state: Array, action: Array) -> Array:
+    """r(s, a) + γ E[V(s')]."""
+    expected = (
+        _exact_mean(problem, values, state, action)
+        if draws is None
+        else _sampled_mean(problem, draws, values, state, action)
+    )
+    return jnp.asarray(problem.reward(state, action)) + problem.discount * expected
+
+
+def _exact_mean(problem: Problem, values: Float[Array, " S"], state: Array, action: Array) -> Array:
+    """Σ of masses × values over the nodes about the mean, the masses a product over the axes."""
+    grid, density = problem.grid, problem.density(state, action)
+    assert isinstance(density, ProductDensity)
+    index, weights = jnp.zeros(1, jnp.int32), jnp.ones(1, state.dtype)
+    for axis, width in enumerate(_windows(problem)):
+        nodes, masses = _axis_masses(problem, axis, width, density.mean[axis], density.std[axis])
+        index = (index[:, None] * grid.points[axis] + nodes[None, :]).ravel()
+        weights = (weights[:, None] * masses[None, :]).ravel()
+    return jnp.sum(weights * values[index])
+
+
+def _windows(problem: Problem) -> tuple[int, ...]:
+    """How many nodes of each axis can have mass: those within 8 σ and one more at each end, or all of them."""
+    kernel, points = problem.kernel, problem.grid.points
+    assert isinstance(kernel, GaussianKernel)
+    if callable(kernel.covariance):
+        return points
+    reach = REACH * np.sqrt(np.asarray(kernel.covariance)) / np.asarray(problem.grid.spacing)
+    return tuple(min(n, 2 * math.ceil(far) + 3) for n, far in zip(points, reach.tolist(), strict=True))
+
+
+def _axis_masses(problem: Problem, axis: int, width: int, mean: Float[Array, ""], std: Float[Array, ""]):
+    """(`width` neighbouring nodes about the mean, or at the wall where it is outside the box; their masses).
+
+    The window is an axis of its own, without images round the circle: at its ends there is a wall of the box, or no mass.
+    """
+    grid, n = problem.grid, problem.grid.points[axis]
+    if width == n:
+        return jnp.arange(n, dtype=jnp.int32), jnp.exp(axis_log_masses(grid, axis, problem.law, mean, std))
+    spacing, offset = grid.spacing[axis], mean - grid.lower[axis]
+    if grid.periodic[axis]:
+        offset = offset % grid.widths[axis]
+        first = jnp.round(offset / spacing).astype(jnp.int32) - width // 2
+    else:
+        nearest = jnp.round(jnp.clip(offset / spacing, 0, n - 1)).astype(jnp.int32)
+        first = jnp.clip(nearest - width // 2, 0, n - width)
+    window = Grid([0.0], [spacing * (width - 1)], width)
+    masses = jnp.exp(axis_log_masses(window, 0, problem.law, offset - spacing * first.astype(mean.dtype), std))
+    return (first + jnp.arange(width, dtype=jnp.int32)) % n, masses
+
+
+def _sampled_mean(problem: Problem, draws: Draws, values: Float[Array, " S"], state: Array, action: Array) -> Array:
+    """Weighted mean of V over the draws."""
+    if draws.model.law is None:
+        density = problem.density(state, action)
+        assert isinstance(density, (ProductDensity, CorrelatedDensity))
+        points, log_weights = cut_draws(density, problem.grid, draws.normals)
+        weights = jax.nn.softmax(log_weights)
+    else:
+        points, weights = tilted_draws(problem, draws.model.law, state, action)
+
+    def value(point):
+        return problem.grid.interpolate(values, point) if problem.law == "linear" else values[problem.grid.locate(point)]
+
+    return jnp.sum(weights * jax.vmap(value, in_axes=1)(points))

@@ -1,0 +1,128 @@
+"""How well the sampler did in each state: acceptance, chains that never moved, and how much the draws are worth.
+
+The effective number of draws of a pair is that of independent draws whose average of V would be as uncertain,
+
+    (1/Σ w_i²) / τ,    τ = 1 + 2 Σ_t ρ_t,
+
+ρ_t the correlation of V(s'_i) and V(s'_{i+t}) along the chains, with V the one that was found. The sum ends before the
+first sum of two neighbours ρ_{2k} + ρ_{2k+1} that is not positive (Geyer 1992: from there on it is noise). Chains share one
+mean, so that chains which disagree count as one correlated whole. HMC makes ρ_1 negative where its trajectories are about
+half a turn: then n draws are worth more than n independent ones; at most n·log₁₀ n are believed. Samplers without chains
+have τ = 1. Calibration (sampling/calibration.py) makes averages of smooth V better than this number says.
+
+Everything comes from what `solve` has kept of its draws: no density is evaluated, and Q does not know of it.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Num
+
+from hamq.exact.solution import Health
+from hamq.learning.backup import Stock
+from hamq.learning.selection import Pairs
+from hamq.problem.problem import Problem
+from hamq.sampling.draws import AbstractSampler, Info
+from hamq.sampling.exhaustive import Exhaustive
+from hamq.sampling.hmc import HMC
+
+BLOCK = 2**16
+"""Draws whose V is looked up at a time: what fits into the cache."""
+
+
+class Diagnosis(NamedTuple):
+    """Of the pairs of one block: what is kept of the sampler's Info."""
+
+    acceptance: Float[np.ndarray, "R K"]
+    stuck: Float[np.ndarray, "R K"]
+    weight_share: Float[np.ndarray, "R K"]
+
+
+def diagnose(info: Info) -> Diagnosis:
+    return Diagnosis(*(np.asarray(of_pairs) for of_pairs in (info.acceptance, info.stuck_share, info.weight_share)))
+
+
+def health_of(
+    problem: Problem,
+    sampler: AbstractSampler,
+    blocks: Sequence[Pairs],
+    stocks: Sequence[Stock],
+    diagnoses: Sequence[Diagnosis],
+    value: Float[np.ndarray, " S"],
+) -> Health | None:
+    """Of the draws kept for reuse, at the V that they led to; None for Exhaustive, which draws nothing."""
+    if isinstance(sampler, Exhaustive):
+        return None
+    num_chains = sampler.num_chains if isinstance(sampler, HMC) else None
+    shape = problem.num_states, problem.num_actions
+    acceptance, stuck, effective = (np.full(shape, np.nan) for _ in range(3))
+    for block, stock, diagnosis in zip(blocks, stocks, diagnoses, strict=True):
+        place = block.states[:, None], block.actions
+        effective[place] = stock.locations.shape[-1] * diagnosis.weight_share.astype(np.float64)
+        if num_chains is None:
+            continue
+        acceptance[place], stuck[place] = diagnosis.acceptance, diagnosis.stuck
+        effective[place] /= _times(problem, stock, num_chains, diagnosis.stuck, value)
+    return Health(*(_mean_of_drawn(table) for table in (acceptance, stuck, effective)))
+
+
+def _mean_of_drawn(table: Float[np.ndarray, "S A"]) -> Float[np.ndarray, " S"]:
+    """Over the pairs of a state that are not NaN; NaN where all are."""
+    is_drawn = ~np.isnan(table)
+    with np.errstate(invalid="ignore"):
+        return np.where(is_drawn, table, 0).sum(axis=1) / is_drawn.sum(axis=1)
+
+
+def _times(problem, stock: Stock, num_chains: int, stuck: np.ndarray, value: np.ndarray) -> Float[np.ndarray, "R K"]:
+    """τ of every pair; n where V is the same at all draws because chains never moved."""
+    times = np.concatenate([correlation_time(block, num_chains) for block in _values(problem, stock, value)])
+    times = times[: stuck.size].reshape(stuck.shape)
+    return np.where(np.isnan(times), np.where(stuck > 0, stock.locations.shape[-1], 1), times)
+
+
+def _values(problem: Problem, stock: Stock, value: Float[np.ndarray, " S"]) -> Iterator[Num[np.ndarray, "pairs n"]]:
+    """V at the draws, pair by pair, some pairs at a time."""
+    locations = np.asarray(stock.locations)
+    locations = locations.reshape(-1, *locations.shape[3:])
+    size = max(1, BLOCK // locations.shape[-1])
+    single = jnp.asarray(value, jnp.float32)
+    for start in range(0, len(locations), size):
+        part = locations[start : start + size]
+        if problem.law != "linear":
+            yield value[part]
+        else:
+            # A last block of the same size, so that nothing is compiled for it alone.
+            filled = np.concatenate([part, np.repeat(part[-1:], size - len(part), axis=0)])
+            yield np.asarray(_interpolated(problem, single, jnp.asarray(filled)))[: len(part)]
+
+
+@eqx.filter_jit
+def _interpolated(problem: Problem, value: Float[Array, " S"], points: Float[Array, "pairs d n"]) -> Float[Array, "pairs n"]:
+    at = jax.vmap(lambda point: problem.grid.interpolate(value, point), in_axes=1)
+    return jax.vmap(at)(points)
+
+
+def correlation_time(values: Num[np.ndarray, "pairs n"], num_chains: int) -> Float[np.ndarray, " pairs"]:
+    """τ of series that are `num_chains` chains of equal length one after the other; NaN where a series is constant."""
+    num, n = values.shape
+    x = values.astype(np.float64).reshape(num, num_chains, -1)
+    x -= x[:, :1, :1]  # constant series become exact zeros
+    x -= x.mean(axis=(1, 2), keepdims=True)
+    variance = np.einsum("pci,pci->p", x, x)
+    times = np.where(variance > 0, -1.0, np.nan)
+    rows = np.flatnonzero(variance > 0)
+    x, length = x[rows] / np.sqrt(variance[rows])[:, None, None], x.shape[2]
+    for lag in range(0, length, 2):
+        pair = np.einsum("pci,pci->p", x[:, :, lag:], x[:, :, : length - lag])
+        if lag + 1 < length:
+            pair += np.einsum("pci,pci->p", x[:, :, lag + 1 :], x[:, :, : length - lag - 1])
+        is_signal = pair > 0
+        rows, x = rows[is_signal], x[is_signal]
+        times[rows] += 2 * pair[is_signal]
+        if not len(rows):
+            break
+    return np.clip(times, 1 / max(1.0, np.log10(n)), n)

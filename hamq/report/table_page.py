@@ -1,0 +1,142 @@
+"""What a page shows of a table of action values: one number per state for each question that one asks of it.
+
+    greedy action   argmax_a Q(s, a)                  value     max_a Q(s, a)
+    action gap      best minus second best Q(s, a)    with the exact answer: V − V*, V* − Q*(s, π(s)), max_a |Q − Q*|
+
+All of Q would be larger by the number of actions, and no picture shows it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from hamq.certificates.comparison import relative_distance
+from hamq.problem.counts import as_count
+from hamq.report.facts import COSTS, Facts, called, common_facts, versions
+from hamq.report.layers import TableLayer
+from hamq.runs.reading import Run
+
+ACTION, VALUE, GAP = "Greedy action", "Value", "Action gap"
+VALUE_ERROR, GIVEN_UP, Q_ERROR = "Error of the value", "Given up by the greedy action", "Largest error of Q"
+HEALTH = {
+    "acceptance": ("Acceptance", "Mean acceptance probability of the trajectories from this state."),
+    "stuck": ("Stuck chains", "Share of the chains of this state that never moved."),
+    "effective": ("Effective draws", "Independent draws that are worth as much as those of a pair of this state."),
+}
+"""What a run may know of its sampler, state by state."""
+HEAD = ("command", "problem", "seed", "sampler", "completion", "output")
+"""Fields of a config that have a line of their own, or none; the others are settings."""
+
+
+def table_layers(
+    q: Float[np.ndarray, "S A"],
+    points: Sequence[int],
+    actions: Float[np.ndarray, " A"] | Float[np.ndarray, "A k"] | None,
+    exact: Float[np.ndarray, "S A"] | None = None,
+    health: Mapping[str, np.ndarray] | None = None,
+    run: int = 0,
+) -> list[TableLayer]:
+    """The layers of one table; without `actions`, which a page needs for their values, the policy is their number."""
+    given = {"points": tuple(int(n) for n in points), "run": run}
+    layers = policy_layers(q.argmax(axis=1), q.shape[1], actions, given)
+    layers.append(TableLayer(VALUE, q.max(axis=1), about="The largest action value.", **given))
+    if q.shape[1] > 1:
+        second, best = np.partition(q, -2, axis=1)[:, -2:].T
+        about = "The best action value minus the second best: where it is small, the choice hardly matters."
+        layers.append(TableLayer(GAP, best - second, floor=0.0, about=about, **given))
+    if exact is not None:
+        layers += _errors(q, exact, given)
+    for name, values in known(health).items():
+        title, about = HEALTH[name]
+        layers.append(TableLayer(title, values, about=about, **given))
+    return layers
+
+
+def known(health: Mapping[str, np.ndarray] | None) -> dict[str, Float[np.ndarray, " S"]]:
+    """What the sampler said of itself, without what does not apply to it and is NaN everywhere."""
+    found = {} if health is None else {name: health[name] for name in HEALTH}
+    return {name: values for name, values in found.items() if not np.isnan(values).all()}
+
+
+def policy_layers(
+    policy: np.ndarray, num_actions: int, actions: np.ndarray | None, given: dict[str, Any]
+) -> list[TableLayer]:
+    """The greedy action, one map for each of its coordinates; where there are several, and without values, its number."""
+    columns = [] if actions is None else list(np.asarray(actions, np.float64).reshape(num_actions, -1).T)
+    layers = []
+    for i, column in enumerate(columns):
+        levels, positions = np.unique(column[policy], return_inverse=True)  # colours are for what is chosen somewhere
+        name = ACTION if len(columns) == 1 else f"{ACTION} {i + 1}"
+        about = "The action with the largest value" + (f", its coordinate {i + 1}." if len(columns) > 1 else ".")
+        is_diverging = bool(levels[0] < 0 < levels[-1])
+        layers.append(TableLayer(name, positions, levels=levels.tolist(), is_diverging=is_diverging, about=about, **given))
+    if len(columns) != 1:
+        about = "Which of the actions, counted from 0, has the largest value."
+        numbers = [*map(float, range(num_actions))]
+        layers.append(TableLayer(f"{ACTION}, its number", policy, levels=numbers, about=about, **given))
+    return layers
+
+
+def _errors(q: np.ndarray, exact: np.ndarray, given: dict[str, Any]) -> list[TableLayer]:
+    best, states = exact.max(axis=1), np.arange(len(q))
+    given_up = best - exact[states, q.argmax(axis=1)]
+    about = "V* − Q*(s, π(s)): what one greedy action here costs, in exact values."
+    return [
+        TableLayer(VALUE_ERROR, q.max(axis=1) - best, is_diverging=True, about="V minus the exact V*.", **given),
+        TableLayer(GIVEN_UP, given_up, floor=0.0, about=about, **given),
+        TableLayer(Q_ERROR, np.abs(q - exact).max(axis=1), floor=0.0, about="max over the actions of |Q − Q*|.", **given),
+    ]
+
+
+def table_facts(run: Run, exact: Float[np.ndarray, "S A"] | None = None) -> Facts:
+    """What is said of a run of `hamq solve` or `hamq exact`; `exact` is Q*, where it is there."""
+    config, summary = run.config, run.summary
+    facts = common_facts(run)
+    if config["command"] == "exact":
+        facts.append(("Method", "exact value iteration with certified bounds"))
+    else:
+        sampler = config.get("sampler")
+        facts.append(("Sampler", called(sampler["kind"], sampler) if sampler else "HMC, as many draws as the budget buys"))
+        completion = config.get("completion")
+        facts.append(("Completion", called(completion["kind"], completion) if completion else "none"))
+    settings = [f"{name}={value}" for name, value in config.items() if name not in HEAD and value is not None]
+    facts.append(("Settings", ", ".join(settings)))
+    if run.error is not None:
+        facts.append(("Certified", f"|q − Q*| ≤ {run.error:.2g}"))
+    if comparison := summary.get("comparison"):
+        facts.append(("Against Q*", _compared(comparison)))
+    elif exact is not None and run.q is not None:
+        facts.append(("Against Q*", _measured(run.q, exact)))
+    facts += _health_facts(run.health)
+    spent = [f"{summary[name]:,} {word}" for name, word in COSTS.items() if summary.get(name)]
+    facts.append(("Cost", ", ".join(spent) or "exact sums: nothing was drawn"))
+    iterations = f"{as_count(summary['iterations'], ',')} iterations"
+    seed = f", seed {config['seed']}" if "seed" in config else ""
+    return [*facts, ("Time", f"{summary['seconds']:.1f} s, {iterations}{seed}"), versions(run)]
+
+
+def _compared(comparison: Mapping[str, float]) -> str:
+    return (
+        f"relative error {comparison['frobenius']:.2g}, largest {comparison['sup']:.2g}; the greedy action is a best one in "
+        f"{comparison['agreement']:.0%} of the states; policy loss {comparison['policy_loss']:.2g}"
+    )
+
+
+def _measured(q: np.ndarray, exact: np.ndarray) -> str:
+    """What the table alone can say; the loss of the policy takes an evaluation of it."""
+    given_up = exact.max(axis=1) - exact[np.arange(len(q)), q.argmax(axis=1)]
+    return (
+        f"relative error {relative_distance(q, exact):.2g}, largest {np.abs(q - exact).max():.2g}; one greedy action "
+        f"gives up {given_up.mean():.2g} on average over the states, {given_up.max():.2g} at most"
+    )
+
+
+def _health_facts(health: Mapping[str, np.ndarray] | None) -> Facts:
+    """Median, lowest and highest over the states of what is known."""
+    said = []
+    for name, values in known(health).items():
+        low, middle, high = (f"{part(values):.3g}" for part in (np.nanmin, np.nanmedian, np.nanmax))
+        said.append(f"{HEALTH[name][0].lower()} {middle} ({low} to {high})")
+    return [("Sampler health", f"{'; '.join(said)}: median over the states, lowest to highest")] if said else []
