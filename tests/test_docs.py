@@ -57,7 +57,7 @@ def test_no_dead_links_elsewhere():
 
 @every_page
 def test_files_that_are_named_exist(page):
-    named = re.findall(r"`(?:python )?((?:benchmarks|docs|examples|hamq|tests)/[\w./-]+)", prose(text_of(page)))
+    named = re.findall(r"`(?:python )?((?:benchmarks|docs|examples|hamq|tests)/[\w/-]+\.\w+)", prose(text_of(page)))
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
