@@ -136,12 +136,13 @@ def without_numbers(line: str) -> str:
 
 
 def missing_output(shown: list[str], printed: str) -> list[str]:
-    """The lines that a page shows and the command did not print, in this order; numbers may differ."""
+    """The lines that a page shows and the command did not print, in order; numbers may differ, and what … stands for."""
     rest = [without_numbers(line) for line in printed.splitlines()]
     missing = []
     for line in map(without_numbers, shown):
-        if line in rest:
-            del rest[: rest.index(line) + 1]
+        matching = [i for i, other in enumerate(rest) if other == line or (line[0] == "…" and other.endswith(line[1:]))]
+        if matching:
+            del rest[: matching[0] + 1]
         else:
             missing.append(line)
     return missing

@@ -144,6 +144,7 @@ def test_shown_output_may_differ_in_numbers_only():
     assert missing_output(["Saved in run.", "settled to 0.3 after 7 iterations."], printed) == [
         "settled to # after # iterations."
     ]
+    assert missing_output(["…after 7 iterations.", "Saved in run."], printed) == []
     assert missing_output(["settled after 7 iterations."], printed) == ["settled after # iterations."]
 
 

@@ -97,8 +97,8 @@ USERS = [
     Mutant(
         "page-shows-output-in-any-order",
         "tests/pages.py",
-        old="del rest[: rest.index(line) + 1]",
-        new="rest.remove(line)",
+        old="del rest[: matching[0] + 1]",
+        new="del rest[matching[0]]",
         tests=("tests/test_docs.py::test_shown_output_may_differ_in_numbers_only",),
     ),
     Mutant(
