@@ -3,6 +3,7 @@
 Nothing of `hamq` may be imported before this file has run, or its annotations are not checked.
 """
 
+import gc
 import os
 import platform
 import tempfile
@@ -45,6 +46,20 @@ def compilation_cache() -> Path | None:
 if (folder := compilation_cache()) is not None:
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def compiled_code_is_forgotten():
+    """What a whole suite compiles is gigabytes for each worker: it is dropped between files once it is too much."""
+    yield
+    if _resident_bytes() > 3e9:
+        jax.clear_caches()
+        gc.collect()
+
+
+def _resident_bytes() -> float:
+    statm = Path("/proc/self/statm")
+    return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if statm.exists() else 0.0
 
 
 @pytest.fixture

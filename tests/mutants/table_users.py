@@ -7,6 +7,7 @@ ANIMATION = "tests/report/test_animation.py"
 TABLE_LAYERS = "tests/report/test_table_layers.py"
 TABLE_PAGE = "tests/report/test_table_page.py"
 DECODERS = "tests/envs/test_decoders.py"
+MUJOCO = "tests/problem/test_gym_mujoco_models.py"
 EVALUATION = "tests/envs/test_evaluation.py"
 
 USERS = [
@@ -261,5 +262,33 @@ USERS = [
         old="jnp.stack([angle + TIME_STEP * faster, faster])",
         new="jnp.stack([angle + TIME_STEP * velocity, faster])",
         tests=("tests/problem/test_gym_models.py::test_the_mean_is_the_environments_step",),
+    ),
+    Mutant(
+        "torque-that-pushes-nothing-back",
+        "hamq/problem/zoo/gym_mujoco.py",
+        old="+ resisted[i + 1] - resisted[i + 2] -",
+        new="+ resisted[i + 1] -",
+        tests=(f"{MUJOCO}::test_the_mean_is_the_environments_step[InvertedDoublePendulum-v5]",),
+    ),
+    Mutant(
+        "pole-without-its-lean",
+        "hamq/problem/zoo/gym_mujoco.py",
+        old="own * jnp.sin(angle + pole.lean)",
+        new="own * jnp.sin(angle)",
+        tests=(f"{MUJOCO}::test_the_mean_is_the_environments_step[InvertedPendulum-v5]",),
+    ),
+    Mutant(
+        "tip-of-the-first-pole-twice",
+        "hamq/problem/zoo/gym_inverted_double_pendulum.py",
+        old="first, second = joints[1], joints[1] + joints[2]",
+        new="first, second = joints[1], joints[1]",
+        tests=(f"{MUJOCO}::test_the_reward_and_the_end_are_the_environments[InvertedDoublePendulum-v5]",),
+    ),
+    Mutant(
+        "joints-for-coordinates",
+        "hamq/envs/known.py",
+        old="return to_coordinates(np.stack(joints, axis=1))",
+        new="return np.stack(joints, axis=1)",
+        tests=(f"{MUJOCO}::test_the_state_map_gives_the_models_coordinates[InvertedDoublePendulum-v5]",),
     ),
 ]

@@ -85,7 +85,8 @@ def gym_acrobot(
     """A model of Gymnasium's Acrobot-v1: state (first and second angle, first and second velocity), torques −1, 0 and 1.
 
     `noise` multiplies the standard deviations 0.02, 0.02, 0.05 and 0.1, or is one factor for each axis. The box has the
-    velocities up to 1.5π and 3π; faster ones lie at the wall. Score a policy with `hamq.evaluate(solution, "Acrobot-v1")`.
+    velocities up to 1.5π and 3π; faster ones lie at the wall. Ten draws per pair are plenty (sampler=HMC(10)).
+    Score a policy with `hamq.evaluate(solution, "Acrobot-v1")`.
     """
     name = "gym_acrobot"
     stds = standard_deviations(name, noise, NOISE)

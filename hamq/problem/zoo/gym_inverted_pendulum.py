@@ -1,8 +1,9 @@
 """Gymnasium's InvertedPendulum-v5 (MuJoCo): a pole of 5 kg on a cart of 10 kg, to be kept upright by a motor.
 
-State (x, θ, ẋ, θ̇), the environment's observation; motions in gym_mujoco.py, steps of 0.04 s. The pole leans by 0.001 over its
-0.6 m. Reward 1 in every step that ends with |θ| ≤ 0.2, and the end where it does not. Nothing in it says where the cart should
-be. The rail has soft stops at |x| = 1, which are not in the model: here they are an end as well.
+State (x, θ, ẋ, θ̇), the environment's observation; motions in gym_mujoco.py, steps of 0.04 s; the pole leans by 0.001 over
+its 0.6 m. A step pays 1 while |θ| ≤ 0.2 where it leads, and is the last where not. Nothing in that says where the cart
+should be. The rail has soft stops at |x| = 1, which are not in the model: here they are an end as well. Without that end the
+same solver's policy ran into a stop and fell after 62 steps.
 
 The motor could throw the cart to the stop within 0.3 s; the actions here are a third of its range at most. As in
 gym_cartpole.py the walls lie a little beyond the ends, so that the outermost nodes in x and θ are terminal.
@@ -69,8 +70,9 @@ def gym_inverted_pendulum(
 ) -> Problem:
     """A model of Gymnasium's InvertedPendulum-v5: state (position, angle, velocity, angular velocity), actions in [−1, 1].
 
-    `noise` multiplies the standard deviations 0.005, 0.002, 0.02 and 0.02, or is one factor for each axis. Score a policy with
-    `hamq.evaluate(solution, "InvertedPendulum-v5")`.
+    The reward is the environment's; |x| > 0.95 is an end as well as |θ| > 0.2. `noise` multiplies the standard deviations
+    0.005, 0.002, 0.02 and 0.02, or is one factor for each axis. Score a policy with `hamq.evaluate(solution,
+    "InvertedPendulum-v5")`: with ten draws a pair `lookahead` gets 1000 in each of 100 episodes, `interpolate` 75.
     """
     name = "gym_inverted_pendulum"
     check_count(name, "num_actions", num_actions, 2, "they are spread evenly over [-1, 1]")

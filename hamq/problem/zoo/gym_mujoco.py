@@ -12,8 +12,10 @@ Poles are capsules of 1,000 kg/m³, as MuJoCo's compiler takes them. One step is
 times. The stops of the rail are not in it: they are soft constraints at |x| = 1, outside of every box used here.
 """
 
+import functools
 import itertools
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -108,16 +110,23 @@ def _levers(model: CartPoles, i: int, angle: Float[Array, ""]) -> tuple[Float[Ar
 
 def step(model: CartPoles, state: Float[Array, " d"], action: Float[Array, ""]) -> Float[Array, " d"]:
     """(positions, velocities) after `frame_skip` Runge-Kutta steps."""
+    return jax.lax.scan(_runge_kutta(model), (state, action), length=model.frame_skip)[0][0]
+
+
+@functools.cache
+def _runge_kutta(model: CartPoles) -> Callable:
+    """One function for each model: JAX then compiles the loop once, also where nothing else is compiled."""
     n, h = len(model.poles) + 1, model.time_step
 
-    def slope(s):
+    def slope(s, action):
         return jnp.concatenate([s[n:], accelerations(model, s[:n], s[n:], action)])
 
-    def runge_kutta(s, _):
-        first = slope(s)
-        second = slope(s + h / 2 * first)
-        third = slope(s + h / 2 * second)
-        fourth = slope(s + h * third)
-        return s + h / 6 * (first + 2 * second + 2 * third + fourth), None
+    def advance(carry, _):
+        s, action = carry
+        first = slope(s, action)
+        second = slope(s + h / 2 * first, action)
+        third = slope(s + h / 2 * second, action)
+        fourth = slope(s + h * third, action)
+        return (s + h / 6 * (first + 2 * second + 2 * third + fourth), action), None
 
-    return jax.lax.scan(runge_kutta, state, length=model.frame_skip)[0]
+    return advance
