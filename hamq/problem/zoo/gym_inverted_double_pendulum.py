@@ -121,7 +121,8 @@ def gym_inverted_double_pendulum(
     The reward is the environment's. The walls of the first two coordinates are an end as well: the box keeps what leaves it
     at its walls, and without an end there two of its corners would look like places to rest. `noise` multiplies the standard
     deviations 0.01 (0.005 of the fifth coordinate), or is one factor for each axis. States are z; `to_coordinates` and
-    `to_joints` of the module translate. Score a policy with `hamq.evaluate(solution, "InvertedDoublePendulum-v5")`.
+    `to_joints` of the module translate. Score a policy with `hamq.evaluate(solution, "InvertedDoublePendulum-v5")`: with ten
+    draws a pair `lookahead` gets 9358 in each of 100 episodes, `interpolate` 242 on average; LQR gets 9360.
     """
     name = "gym_inverted_double_pendulum"
     check_count(name, "num_actions", num_actions, 2, "they are spread evenly over [-1, 1]")

@@ -9,7 +9,7 @@ the masses hᵢ above each,
 
 the forces being gear·action on the cart, gravity, the damping of every joint, and what the derivatives of M leave (φ̇²).
 Poles are capsules of 1,000 kg/m³, as MuJoCo's compiler takes them. One step is RK4 with the action held, `frame_skip`
-times. The stops of the rail are not in it: they are soft constraints at |x| = 1, outside of every box used here.
+times. The stops of the rail, soft constraints at |x| = 1, are not in it: the policies that are worth having stay within.
 """
 
 import functools
