@@ -54,8 +54,11 @@ def test_page_runs(page, tmp_path, monkeypatch):
         run_blocks(blocks, str(page))
 
 
-LONG = [ROOT / "docs" / f"{name}.md" for name in ("choosing", "faq", "reading_a_report", "tutorial", "your_own_problem")]
-"""Pages with commands that are run, or with long blocks; the commands of README.md are those of examples/demo.py."""
+LONG = [
+    ROOT / "docs" / f"{name}.md"
+    for name in ("choosing", "environments", "faq", "reading_a_report", "tutorial", "your_own_problem")
+]
+"""Pages with commands that are run, or with long blocks; the commands of all others are parsed by test_docs.py."""
 
 
 @pytest.mark.slow

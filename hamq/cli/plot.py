@@ -9,13 +9,13 @@ from hamq.cli import problems
 from hamq.cli.cache import use_compilation_cache
 from hamq.cli.messages import print_json, say
 from hamq.cli.parsing import Request
-from hamq.cli.report import short_names
+from hamq.cli.report import read_finished, short_names
 from hamq.exact.solution import Solution
 from hamq.problem.problem import Problem
 from hamq.report.policy_map import FORMATS, is_plot, plot, write_plot
 from hamq.runs.loading import as_solution
 from hamq.runs.problem_hash import problem_hash
-from hamq.runs.reading import Run, read_run
+from hamq.runs.reading import Run
 from hamq.tensor.solution import TensorSolution
 
 PLOT = "plot.png"
@@ -25,10 +25,10 @@ def run(request: Request) -> int:
     use_compilation_cache()
     output = request.options["output"]
     axes, at = _axes(output.axes), None if output.at is None else _numbers("--at", output.at, float)
+    found = read_finished(request.words)
+    _require_one_problem(found)
     path = Path(output.out or Path(request.words[0]) / PLOT)
     require_free(path)
-    found = {word: read_run(word) for word in request.words}
-    _require_shown_together(found)
     problem = _problem(request.words[0], found[request.words[0]])
     exact = [word for word in found if found[word].config["command"] == "exact"]
     words = exact[:1] + [word for word in found if word not in exact[:1]]  # the reference first
@@ -79,12 +79,9 @@ def _numbers(flag: str, text: str, kind: Callable[[str], Any]) -> list[Any]:
     return numbers
 
 
-def _require_shown_together(found: dict[str, Run]) -> None:
-    """Finished, and of one problem."""
+def _require_one_problem(found: dict[str, Run]) -> None:
     (first, reference), *_ = found.items()
     for name, one in found.items():
-        if not one.is_finished:
-            raise ValueError(f"{name} is not finished: it has {len(one.history)} iterations; continue it with --resume.")
         if one.manifest.problem != reference.manifest.problem:
             raise ValueError(f"{name} is of another problem than {first}; show runs of one problem together.")
 

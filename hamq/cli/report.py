@@ -23,7 +23,7 @@ REPORT = "report.html"
 def run(request: Request) -> int:
     use_compilation_cache()
     output = request.options["output"]
-    found = _read(request.words)
+    found = read_finished(request.words)
     exact = None if output.exact is None else _exact(output.exact, list(found.values()))
     path = Path(output.out or Path(request.words[0]) / REPORT)
     require_free(path)
@@ -75,7 +75,7 @@ def page_beside(out: str | None, problem: Problem, exact: Solution | None = None
     return str(_written(Path(out) / REPORT, [Shown(found.path.name, found, problem)], answer).path)
 
 
-def _read(words: Sequence[str]) -> dict[str, Run]:
+def read_finished(words: Sequence[str]) -> dict[str, Run]:
     """The finished runs by what they were asked for by."""
     found: dict[str, Run] = {}
     for word in words:

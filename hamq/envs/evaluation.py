@@ -159,7 +159,7 @@ def _maps(
     if known is None and (state_map is None or action_map is None):
         raise ValueError(
             f"evaluate: nobody has said how observations of {name} become states and actions become its actions (known are "
-            f"{', '.join(KNOWN)} and those of hamq); give state_map= and action_map=."
+            f"{', '.join(KNOWN)} and those of hamq); give hamq.evaluate, in Python, a state_map= and an action_map=."
         )
     if not isinstance(env.observation_space, gymnasium.spaces.Box):
         raise ValueError(
@@ -186,12 +186,13 @@ def _require_axes(name: str, known: Known, problem: Problem) -> None:
     if problem.grid.dimension != len(known.axis_names):
         raise ValueError(
             f"evaluate: the states of {name} are ({axes}), and {problem.name} has {problem.grid.dimension} axes; solve "
-            f"{known.problem}, or give state_map=."
+            f"{known.problem}, or give hamq.evaluate, in Python, a state_map=."
         )
     if problem.axis_names != known.axis_names:
         warnings.warn(
             f"evaluate: the states of {name} are ({axes}), the axes of {known.problem}, and {problem.name} calls its axes "
-            f"({', '.join(problem.axis_names)}); if they are others, give state_map=, if not, the same axis_names.",
+            f"({', '.join(problem.axis_names)}); if they are others, give hamq.evaluate, in Python, a "
+            "state_map=, if not, the same axis_names.",
             HamqWarning,
             stacklevel=4,
         )

@@ -168,7 +168,7 @@ def held_nodes(grid: Grid, at: Sequence[float | int] | None) -> Int[np.ndarray, 
     if is_out.any():
         i = int(np.flatnonzero(is_out)[0])
         raise ValueError(
-            f"plot: at must lie in the box, and its coordinate {i + 1} is {state[i]:g}; choose one from {lower[i]:g} to "
+            f"plot: at must lie in the box, and on axis {i} it is {state[i]:g}; choose one from {lower[i]:g} to "
             f"{upper[i]:g}."
         )
     nodes = np.rint((state - lower) / np.asarray(grid.spacing)).astype(int)

@@ -84,6 +84,17 @@ def pair(tmp_path_factory) -> Posed:
 
 
 @pytest.fixture(scope="session")
+def seeds(tmp_path_factory) -> Posed:
+    """Two runs with Hamiltonian draws that differ in their seed alone, and so few draws that states differ in health."""
+    folder = tmp_path_factory.mktemp("seeds")
+    few = ("--points", "7,5", "--num-actions", "3", "--max-gradients", "20000", "--iterations", "30")
+    for seed in (0, 1):
+        hamq("solve", "pendulum", *few, "--seed", seed, "--out", folder / f"seed{seed}")
+    hamq("report", folder / "seed0", folder / "seed1", "-o", folder / "seeds.html")
+    return Posed(folder / "seeds.html", {f"seed{seed}": read_run(folder / f"seed{seed}") for seed in (0, 1)})
+
+
+@pytest.fixture(scope="session")
 def hostile(tmp_path_factory) -> Posed:
     """Every name that a user can choose is an attack; there are terminal states, and no scene."""
     folder = tmp_path_factory.mktemp("hostile")

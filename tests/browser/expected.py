@@ -11,6 +11,9 @@ VALUES = """440154 48186a 472d7b 424086 3b528b 33638d 2c728e 26828e 21918c 1fa08
 fde725"""
 DIVERGING = "123a78 2463ad 5e97cf a3c6e6 d8e6f2 f7f6f4 f6ddd0 eeb297 da7458 b93632 7a1226"
 
+HEALTH = {"Acceptance": "acceptance", "Stuck chains": "stuck", "Effective draws": "effective"}
+"""Layers of the sampler's health, and their names in a run."""
+
 
 def layer(run: Run, name: str, exact: Run | None = None) -> np.ndarray:
     """One number per node, [points of axis 1, points of axis 2, …]."""
@@ -22,6 +25,9 @@ def layer(run: Run, name: str, exact: Run | None = None) -> np.ndarray:
     elif name == "Action gap":
         ordered = np.sort(run.q, axis=1)
         values = ordered[:, -1] - ordered[:, -2]
+    elif name in HEALTH:
+        assert run.health is not None
+        values = run.health[HEALTH[name]]
     else:
         assert name == "Error of the value" and exact is not None and exact.q is not None
         values = run.q.max(axis=1) - exact.q.max(axis=1)

@@ -150,6 +150,21 @@ def test_two_runs_stand_side_by_side_with_their_difference(pair, show, screensho
         assert len(shown_slices(opened)[1]) == 1
 
 
+def test_health_of_every_state_and_a_band_over_seeds(seeds, show, screenshots):
+    with show(seeds.path) as opened:
+        opened.page.uncheck("#smooth")
+        for name in expected.HEALTH:
+            opened.choose("layer", name)
+            _, _, wanted = check_values(opened, seeds, name, smooth=False)
+            assert name == "Stuck chains" or np.ptp(wanted) > 0
+        assert opened.page.locator("polygon.band").count() >= 1
+        assert all(len(line.split()) > 20 for line in opened.page.locator("polygon.band").first.evaluate_all(POINTS_OF))
+        opened.page.screenshot(path=screenshots / "health.png", full_page=True)
+
+
+POINTS_OF = "(bands) => bands.map((band) => band.getAttribute('points'))"
+
+
 def test_the_keyboard_moves_the_ring_and_the_pointer_reads(pair, show):
     with show(pair.path) as opened:
         opened.choose("layer", "Value")

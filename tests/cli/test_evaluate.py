@@ -54,7 +54,7 @@ def test_runs_of_the_other_solvers(hamq):
     [
         ((), "hamq evaluate needs --env"),
         (("--env", "Pendulum-v17"), "no environment 'Pendulum-v17'"),
-        (("--env", "MountainCar-v0"), "give state_map= and action_map="),
+        (("--env", "MountainCar-v0"), "give hamq.evaluate, in Python, a state_map= and an action_map="),
         (("--env", "CartPole-v1"), "has 2 axes; solve gym_cartpole"),
         (("--env", "Pendulum-v1", "--episodes", 0), "--episodes must be at least 1, got 0"),
         (("--env", "Pendulum-v1", "--seed=-1"), "--seed must be at least 0, got -1"),

@@ -70,7 +70,7 @@ REFUSALS = [
     (("--axes", "0,2"), "axes must be two different ones of 0 to 1, got (0, 2)"),
     (("--at", "1,nan"), "--at takes finite numbers, got '1,nan'"),
     (("--at", "1"), "at must be a state of 2 coordinates"),
-    (("--at", "-9,0"), "at must lie in the box, and its coordinate 1 is -9"),
+    (("--at", "-9,0"), "at must lie in the box, and on axis 0 it is -9"),
     (("other",), "other is of another problem than run"),
     (("missing",), "is not a run folder"),
 ]

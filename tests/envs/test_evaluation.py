@@ -139,7 +139,7 @@ def test_a_solution_in_an_environment_of_hamq():
 
 def test_nobody_knows_the_maps():
     with pytest.raises(
-        ValueError, match=r"observations of hamq-tests/Counter-v0 become states .* give state_map= and action"
+        ValueError, match=r"observations of hamq-tests/Counter-v0 become states .* a state_map= and an action"
     ):
         evaluate(always(1), "hamq-tests/Counter-v0", episodes=1, state_map=MAPS["state_map"])
 

@@ -1,5 +1,6 @@
 """The models of Gymnasium's MuJoCo tasks against the environments themselves, step by step; one policy in one of them."""
 
+import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,13 +8,11 @@ import pytest
 
 import hamq
 from hamq.certificates.linear_quadratic import linearise
+from hamq.envs.known import KNOWN
 from hamq.problem.tables import terminal_table
 from hamq.problem.zoo import gym_inverted_double_pendulum, gym_inverted_pendulum
 from hamq.problem.zoo.gym_inverted_double_pendulum import COORDINATES, to_coordinates, to_joints
 from hamq.problem.zoo.gym_mujoco import capsule
-
-gymnasium = pytest.importorskip("gymnasium")
-pytest.importorskip("mujoco")
 
 # How far the joints and their velocities are thrown: the whole rail that one step cannot leave, poles far beyond the end.
 REACH = {
@@ -86,7 +85,7 @@ def test_the_reward_and_the_end_are_the_environments(stepped):
 
 def test_the_state_map_gives_the_models_coordinates(stepped):
     name, problem, _, _, following, seen, _, _ = stepped
-    known = pytest.importorskip("hamq.envs.known").KNOWN[name]
+    known = KNOWN[name]
     slow = np.all(np.abs(following[:, following.shape[1] // 2 :]) < 10, axis=1)  # observed velocities are cut there
     assert slow.sum() > COUNT / 2
     np.testing.assert_allclose(known.state_map(seen[slow]), to_model_states(name, following[slow]), atol=1e-12)

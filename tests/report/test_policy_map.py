@@ -138,9 +138,9 @@ def test_refusals(exact, cart):
         plot(exact, titles=["a", "b"])
     with pytest.raises(ValueError, match="at must be a state of 2 coordinates"):
         plot(exact, at=[0.0])
-    with pytest.raises(ValueError, match="at must lie in the box, and its coordinate 2 is 99"):
+    with pytest.raises(ValueError, match="at must lie in the box, and on axis 1 it is 99"):
         plot(cart, at=[0, 99, 0, 0])
-    with pytest.raises(ValueError, match="its coordinate 1 is nan"):
+    with pytest.raises(ValueError, match="on axis 0 it is nan"):
         plot(exact, at=[np.nan, 0])
     with pytest.raises(ValueError, match="must be of one problem"):
         plot(exact, cart)
