@@ -159,7 +159,7 @@ def test_health_of_every_state_and_a_band_over_seeds(seeds, show, screenshots):
             assert name == "Stuck chains" or np.ptp(wanted) > 0
         assert opened.page.locator("polygon.band").count() >= 1
         assert all(len(line.split()) > 20 for line in opened.page.locator("polygon.band").first.evaluate_all(POINTS_OF))
-        opened.page.screenshot(path=screenshots / "health.png", full_page=True)
+        opened.page.screenshot(path=screenshots / "report_seeds.png", full_page=True)
 
 
 POINTS_OF = "(bands) => bands.map((band) => band.getAttribute('points'))"
