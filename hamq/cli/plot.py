@@ -5,18 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hamq.cli import problems
 from hamq.cli.cache import use_compilation_cache
+from hamq.cli.finished import problem_of, read_finished, short_names, solution_of
 from hamq.cli.messages import print_json, say
 from hamq.cli.parsing import Request
-from hamq.cli.report import read_finished, short_names
-from hamq.exact.solution import Solution
-from hamq.problem.problem import Problem
 from hamq.report.policy_map import FORMATS, is_plot, plot, write_plot
-from hamq.runs.loading import as_solution
-from hamq.runs.problem_hash import problem_hash
 from hamq.runs.reading import Run
-from hamq.tensor.solution import TensorSolution
 
 PLOT = "plot.png"
 
@@ -29,12 +23,12 @@ def run(request: Request) -> int:
     _require_one_problem(found)
     path = Path(output.out or Path(request.words[0]) / PLOT)
     require_free(path)
-    problem = _problem(request.words[0], found[request.words[0]])
+    problem = problem_of(request.words[0], found[request.words[0]])
     exact = [word for word in found if found[word].config["command"] == "exact"]
     words = exact[:1] + [word for word in found if word not in exact[:1]]  # the reference first
     if any(found[word].cores is not None for word in words):
         say(f"{path}: backing up the policy's map")
-    figure = plot(*(_solution(found[word], problem) for word in words), titles=short_names(words), axes=axes, at=at)
+    figure = plot(*(solution_of(found[word], problem) for word in words), titles=short_names(words), axes=axes, at=at)
     try:
         write_plot(path, figure)
     except OSError as error:
@@ -84,19 +78,3 @@ def _require_one_problem(found: dict[str, Run]) -> None:
     for name, one in found.items():
         if one.manifest.problem != reference.manifest.problem:
             raise ValueError(f"{name} is of another problem than {first}; show runs of one problem together.")
-
-
-def _problem(name: str, found: Run) -> Problem:
-    """The problem of a run, made again; refused if it is another one by now."""
-    problem = problems.build(problems.Named(**found.config["problem"]))
-    if problem_hash(problem) != found.manifest.problem:
-        raise ValueError(f"{found.config['problem']['name']} is no longer the problem that {name} solved; solve it again.")
-    return problem
-
-
-def _solution(found: Run, problem: Problem) -> Solution | TensorSolution:
-    if found.cores is not None:
-        return as_solution(found, problem)
-    assert found.q is not None
-    result, converged = str(found.result), bool(found.converged)
-    return Solution(problem, found.q, found.history, result, converged, found.lower, found.upper, found.error)

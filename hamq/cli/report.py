@@ -6,6 +6,7 @@ from pathlib import Path
 from hamq.cli import problems
 from hamq.cli.animating import animated
 from hamq.cli.cache import use_compilation_cache
+from hamq.cli.finished import read_finished, short_names
 from hamq.cli.messages import print_json, say
 from hamq.cli.parsing import Request
 from hamq.exact.solution import Solution
@@ -75,23 +76,6 @@ def page_beside(out: str | None, problem: Problem, exact: Solution | None = None
     return str(_written(Path(out) / REPORT, [Shown(found.path.name, found, problem)], answer).path)
 
 
-def read_finished(words: Sequence[str]) -> dict[str, Run]:
-    """The finished runs by what they were asked for by."""
-    found: dict[str, Run] = {}
-    for word in words:
-        one = read_run(word)
-        if any(one.path.resolve() == other.path.resolve() for other in found.values()):
-            raise ValueError(f"{word} is given twice; give every run once.")
-        _require_finished(word, one)
-        found[word] = one
-    return found
-
-
-def _require_finished(name: str, found: Run) -> None:
-    if not found.is_finished:
-        raise ValueError(f"{name} is not finished: it has {len(found.history)} iterations; continue it with --resume.")
-
-
 def _exact(name: str, found: Sequence[Run]) -> Exact:
     """The exact answer of --exact; refused unless it is one, and of a problem that is shown."""
     one = read_run(name)
@@ -100,16 +84,6 @@ def _exact(name: str, found: Sequence[Run]) -> Exact:
     if all(one.manifest.problem != other.manifest.problem for other in found):
         raise ValueError(f"--exact {name} is of another problem than the runs; give the exact answer of theirs.")
     return Exact(one.manifest.problem, one.q)
-
-
-def short_names(words: Sequence[str]) -> list[str]:
-    """The last parts of the paths, as many of them as tell the runs apart."""
-    parts = [Path(word).absolute().parts for word in words]
-    for count in range(1, max(map(len, parts)) + 1):
-        names = ["/".join(part[-count:]) for part in parts]
-        if len(set(names)) == len(names):
-            return names
-    return list(words)
 
 
 def made_again(name: str, found: Run) -> Shown:

@@ -7,7 +7,7 @@ from hamq.cli import problems
 from hamq.cli.cache import use_compilation_cache
 from hamq.cli.messages import print_json, say
 from hamq.cli.parsing import Request
-from hamq.cli.report import REPORT, require_free, write
+from hamq.cli.report import REPORT, require_place, write
 from hamq.cli.session import beginning, carry_out, is_done, open_recording, require_sense
 from hamq.cli.solve import FAILED, size_of, sizes_of, summary_of
 from hamq.cli.tensor_arguments import make_config, tensor_arguments
@@ -49,10 +49,8 @@ def run(request: Request) -> int:
 
 def _require_sense(output: TensorRunOptions) -> None:
     require_sense(output)
-    if output.report and output.out is None:
-        raise ValueError("--report needs --out, the folder of the run.")
-    if output.report and output.out is not None:
-        require_free(Path(output.out) / REPORT)
+    if output.report:
+        require_place(output.out)
 
 
 def summarise(solution: TensorSolution) -> dict[str, Any]:
@@ -63,8 +61,6 @@ def summarise(solution: TensorSolution) -> dict[str, Any]:
         **last,
         "ranks": list(solution.ranks),
         "order": list(solution.order),
-        "name": solution.problem.name,
-        "law": solution.problem.law,
         **sizes_of(solution.problem),
     }
 

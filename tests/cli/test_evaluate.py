@@ -7,7 +7,7 @@ import pytest
 
 import hamq as library
 from hamq.cli import main
-from hamq.cli.evaluate import solution_of
+from hamq.cli.finished import problem_of, solution_of
 from hamq.runs.reading import read_run
 from tests.cli.test_refusals import assert_refused
 
@@ -45,7 +45,8 @@ def test_runs_of_the_other_solvers(hamq):
     for name in ("table", "train"):
         found = hamq("evaluate", name, "--env", "Pendulum-v1", "--episodes", 2, "--json")
         assert found.code == 0 and len(found.json["returns"]) == 2 and np.all(np.asarray(found.json["lengths"]) == 200)
-    assert isinstance(solution_of("train", read_run("train")), library.TensorSolution)
+    train = read_run("train")
+    assert isinstance(solution_of(train, problem_of("train", train)), library.TensorSolution)
     assert_refused(hamq("evaluate", "train", "--env", "Pendulum-v1", "--decoder", "nearest"), "has V and no table")
 
 

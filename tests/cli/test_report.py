@@ -6,7 +6,7 @@ import re
 import pytest
 
 from hamq.cli import report
-from hamq.cli.report import short_names
+from hamq.cli.finished import short_names
 from hamq.runs.folder import RunFolder
 from tests.cli.posed import PENDULUM, TINY, contents
 from tests.cli.test_refusals import assert_refused
