@@ -223,6 +223,13 @@ TENSOR = [
         tests=("tests/tensor/test_least_squares.py::test_recovers_a_train",),
     ),
     Mutant(
+        "tensor-parts-begin-at-the-start",
+        "hamq/tensor/least_squares.py",
+        old="before.pop()",
+        new="before[0]",
+        tests=("tests/tensor/test_least_squares.py::test_the_parts_of_a_long_train_change_nothing",),
+    ),
+    Mutant(
         "tensor-actuators-never-move",
         "hamq/tensor/choice.py",
         old="chosen.at[:, i].set(tried[top])",

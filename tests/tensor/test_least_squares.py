@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hamq.tensor import train
+from hamq.tensor import least_squares, train
 from hamq.tensor.cross import all_fibers, random_sets, sweep_left, sweep_right
 from hamq.tensor.least_squares import fit, make_groups, stacked, unstacked
 from tests.tensor.posed import random_train
@@ -38,6 +38,18 @@ def test_a_fit_stays_where_it_fits():
     indices = some_indices(points, 200, 2)
     found = fit(true, train.entries(true, indices), make_groups(indices, points), 5)
     assert relative(found, train.dense(true)) < 1e-7
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3])
+def test_the_parts_of_a_long_train_change_nothing(monkeypatch, cores):
+    """However few cores are worked on at a time, with as many parts as five axes then have."""
+    points, ranks = (3, 4, 4, 3, 2), (2, 4, 3, 2)
+    true, start = random_train(points, ranks, 0), random_train(points, ranks, 1)
+    indices = some_indices(points, 400, 2)
+    given = (start, train.entries(true, indices), make_groups(indices, points), 4)
+    whole = train.dense(fit(*given, num_sweeps=2))
+    monkeypatch.setattr(least_squares, "CORES_PER_PART", cores)
+    assert relative(fit(*given, num_sweeps=2), whole) < 1e-6  # float32 matrices, compiled for other shapes
 
 
 def test_beats_the_cross_on_noisy_values():
