@@ -250,7 +250,7 @@ def sample_complexity(
     factor = _contraction(discount, amplification)
     iterations = iterations_needed(tolerance / 2, discount, span, amplification)
     width = (1 - factor) * tolerance / (2 * amplification)
-    rounds = 1 if draws == "reuse" else max(1, iterations)
+    rounds = max(1, iterations) if draws == "fresh" else 1
     num = samples_needed(width, discount, span, num_backups=num_pairs * rounds, correlation=correlation, failure=failure)
     return Complexity(iterations, num_pairs, num, rounds * num_pairs * num)
 

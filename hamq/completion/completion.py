@@ -106,7 +106,8 @@ def finish(
 ) -> Completion:
     """The Completion of a solver's table: back in the user's units and order, with the policy for what is not identified."""
     is_kept = unidentified == "keep"
-    residual = np.max(np.abs(table - posed.values), where=posed.mask, initial=0.0) / (np.abs(posed.values).max() or 1.0)
+    misses = (table - posed.values) * posed.mask  # several times faster than max(…, where=mask)
+    residual = max(misses.max(), -misses.min()) / (max(posed.values.max(), -posed.values.min()) or 1.0)
     mask, identified = posed.turn(posed.mask), posed.turn(posed.identified)
     q = np.where(identified, posed.turn(table) * posed.scale, np.asarray(previous, np.float64) if is_kept else 0.0)
     if not identified.all():

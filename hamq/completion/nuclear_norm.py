@@ -38,6 +38,7 @@ from hamq.completion.completion import (
     require_settings,
     verdict,
 )
+from hamq.types import is_cpu
 
 RELAXATION = 1.6
 FIRST_THRESHOLD, SMALLEST_THRESHOLD, LARGEST_THRESHOLD = 0.3, 1e-3, 2.0
@@ -165,7 +166,7 @@ def relative_gap(y: Float[Array, "m n"], x: Float[Array, "m n"], lam: Float[Arra
 
 def shrink(matrix: Float[Array, "m n"], threshold: Scalar) -> tuple[Float[Array, "m n"], Int[Array, ""]]:
     """U·(Σ − τ)₊·Vᵀ, the proximal map of τ‖·‖_*, and how many singular values are left."""
-    squares, v = jnp.linalg.eigh(matrix.T @ matrix)
+    squares, v = small_eigh(matrix.T @ matrix)
     s = jnp.sqrt(jnp.maximum(squares, 0.0))
     is_left = s > threshold
     factor = jnp.where(is_left, 1 - threshold / jnp.where(is_left, s, 1.0), 0.0)
@@ -178,9 +179,16 @@ def nuclear_norm(matrix: Float[Array, "m n"]) -> Float[Array, ""]:
     The roots of the Gram matrix's eigenvalues would be wrong by 1e-8·s₁; the lengths are not, and a bound from above
     keeps the gap rigorous.
     """
-    _, v = jnp.linalg.eigh(matrix.T @ matrix)
+    _, v = small_eigh(matrix.T @ matrix)
     return jnp.sum(jnp.sqrt(jnp.sum((matrix @ v) ** 2, axis=0)))
 
 
+def small_eigh(gram: Float[Array, "n n"]) -> tuple[Float[Array, " n"], Float[Array, "n n"]]:
+    """Eigenvalues in ascending order, and vectors. For 10 × 10 a GPU takes 380 µs by its default, Jacobi, and 120 by QR."""
+    method = None if is_cpu() else jax.lax.linalg.EighImplementation.QR
+    v, squares = jax.lax.linalg.eigh(gram, implementation=method)
+    return squares, v
+
+
 def spectral_norm(matrix: Float[Array, "m n"]) -> Float[Array, ""]:
-    return jnp.sqrt(jnp.maximum(jnp.linalg.eigvalsh(matrix.T @ matrix)[-1], 0.0))
+    return jnp.sqrt(jnp.maximum(small_eigh(matrix.T @ matrix)[0][-1], 0.0))

@@ -11,6 +11,7 @@
     backing up every entry: what held-out rows say is rough. Else nothing is completed.
 """
 
+import concurrent.futures
 import math
 from typing import NamedTuple
 
@@ -20,11 +21,13 @@ from jaxtyping import Bool, Float, Int
 
 from hamq.completion.actions import continuation, farthest_actions, misfit, polynomials
 from hamq.completion.anchors import Anchors, Cross, lack_of_fit, largest_volume, mixing_weights, noise_in_full
-from hamq.learning.backup import make_stock
+from hamq.learning.backup import Stock, stock_of
 from hamq.learning.budget import MIN_SAMPLES, affordable_samples, with_samples
+from hamq.learning.devices import Devices
 from hamq.learning.draws import Cost, Drawn, Progress, draw_pairs
 from hamq.learning.selection import Pairs, some_actions
 from hamq.learning.settings import Settings
+from hamq.problem.lapack import calls_lapack
 from hamq.problem.problem import Problem, listed_actions
 from hamq.sampling.exhaustive import Exhaustive
 from hamq.sampling.hmc import HMC
@@ -57,6 +60,7 @@ def plan_anchors(
     settings: Settings,
     rewards: Float[np.ndarray, "S A"],
     is_ended: Bool[np.ndarray, "S 1"],
+    devices: Devices,
     *,
     key: Key,
     progress: Progress | None = None,
@@ -78,16 +82,22 @@ def plan_anchors(
     pilot, rows = (_few(settings, round(share * num)) for num in (PILOT_SAMPLES, ROW_SAMPLES))
     tell = progress or (lambda *_: None)
     tell("choosing columns and rows", 0, 3)
-    at_ends = draw_pairs(problem, pilot, *some_actions(problem, ends), key=first_key, coupled=settings.coupled)
-    replicates = []
-    for row_key in (first_key, second_key):
-        tell("choosing columns and rows", 1 + len(replicates), 3)
-        replicates.append(draw_pairs(problem, rows, *block, key=row_key, coupled=settings.coupled))
+
+    def drawn(sampler, pairs, key):
+        options = {"coupled": settings.coupled, "devices": devices, "side_by_side": len(ends)}
+        return draw_pairs(problem, sampler, *pairs, key=key, **options)
+
+    # Side by side, because what takes long is compiling them; not where processes must do the same in the same order.
+    jobs = [(pilot, some_actions(problem, ends), first_key), (rows, block, first_key), (rows, block, second_key)]
+    can_overlap = devices.is_alone and not calls_lapack(problem)
+    with concurrent.futures.ThreadPoolExecutor(2 if can_overlap else 1) as threads:
+        at_ends, *replicates = threads.map(lambda job: drawn(*job), jobs)
     tell("choosing columns and rows", 3, 3)
     cost = at_ends.cost.plus(replicates[0].cost).plus(replicates[1].cost)
 
-    value = _rough_value(problem, rewards, is_ended[:, 0], ends, tried, at_ends, replicates[0])
-    first, second = (make_stock(drawn.draws).expected(problem, value).astype(np.float64) for drawn in replicates)
+    stocks = [stock_of(replicate, devices) for replicate in replicates]
+    value = _rough_value(problem, rewards, is_ended[:, 0], ends, tried, stock_of(at_ends, devices), stocks[0])
+    first, second = (stock.expected(problem, value).astype(np.float64) for stock in stocks)
     degree = _degree(problem, tried, first, second)
     if degree is None and len(tried) < problem.num_actions:  # all actions must be drawn, in fewer states
         states = states[: len(_anchor_states(problem, anchors, problem.num_actions, key=states_key))]
@@ -157,9 +167,8 @@ def _few(settings: Settings, num: int):
     return with_samples(sampler, num if settings.max_gradients else min(num, sampler.num_samples))  # type: ignore[attr-defined]
 
 
-def _rough_value(problem, rewards, is_ended, ends, tried, at_ends: Drawn, at_states: Drawn) -> np.ndarray:
+def _rough_value(problem, rewards, is_ended, ends, tried, columns: Stock, rows: Stock) -> np.ndarray:
     """V after some iterations on the columns of the pilot; weights for the actions in between from the anchor states."""
-    columns, rows = make_stock(at_ends.draws), make_stock(at_states.draws)
     inside = np.searchsorted(tried, ends)
     value = rewards.max(axis=1) / (1 - problem.discount)
     for _ in range(PILOT_ITERATIONS):
@@ -207,6 +216,6 @@ def _dilution(problem, settings, trial: Drawn, cost: Cost, num_columns: int | No
         return num_tried / settings.sampler.num_samples
     num_states, num_actions = problem.num_states, problem.num_actions
     size = num_states * num_actions if num_columns is None else num_states * num_columns + num_rows
-    size *= 1 if settings.draws == "reuse" else settings.iterations
+    size *= settings.iterations if settings.draws == "fresh" else 1
     num = affordable_samples(problem, trial, size, settings.max_gradients - cost.gradient_evaluations)
     return num_tried / max(num, MIN_SAMPLES if settings.is_default_budget else 1)

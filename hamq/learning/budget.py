@@ -46,5 +46,6 @@ def require_memory(problem: Problem, num_draws: int, max_bytes: int | None) -> N
     if num_bytes > allowed:
         raise ValueError(
             f"solving {problem.name} needs {num_bytes:.2e} bytes for {num_draws:.2e} draws and the tables, "
-            f"and {allowed:.2e} are allowed; use fewer draws (max_gradients), Anchors, or raise max_bytes."
+            f"and {allowed:.2e} are allowed; use draws='regenerate' (slower, "
+            "keeps none), fewer draws (max_gradients), Anchors, or raise max_bytes."
         )

@@ -1,17 +1,18 @@
 """Draws for many pairs: the one place that batches samplers over states and actions.
 
 Every state draws with a key folded from the seed and its own index. On a CPU states are processed in tiles of fixed size,
-the last one padded: the bits do not depend on how the states are batched. An accelerator gets them in one large call.
-All actions of a state share the key (coupled), so that the noise of their backups cancels in the differences that
-decide the policy; `coupled=False` folds the action in.
+the last one padded: the bits do not depend on how the states are batched, or on how many devices share them. An
+accelerator gets them in one large call, and keeps what it drew. All actions of a state share the key (coupled), so that the
+noise of their backups cancels in the differences that decide the policy; `coupled=False` folds the action in.
 """
 
 import concurrent.futures
+import functools
 import math
 import os
 import warnings
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -20,6 +21,8 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
+from hamq.learning.devices import Devices, choose_devices
+from hamq.problem.grid import Grid
 from hamq.problem.lapack import calls_lapack
 from hamq.problem.problem import Problem, action_values, pair_name
 from hamq.problem.tables import check_covariances
@@ -32,8 +35,8 @@ MAX_ACTIONS = 16
 """Actions of a state that are drawn side by side; rows of fewer get larger tiles."""
 TILES_PER_CALL = 2
 """Tiles in one compiled call; calls run side by side, one per core."""
-ACCELERATOR_ROWS = 2**15
-"""States that an accelerator draws for side by side: there a small call costs as much as a large one."""
+ACCELERATOR_PAIRS = 2**15
+"""Pairs that an accelerator draws for side by side: there a small call costs as much as a large one."""
 
 
 Progress = Callable[[str, int, int], None]
@@ -62,11 +65,50 @@ class Cost(NamedTuple):
         return Cost(*(a + b for a, b in zip(self, other, strict=True)))
 
 
+class Rows(NamedTuple):
+    """The pairs of a block as calls of tiles of rows: K actions of one state each, dealt out to the devices.
+
+    Device i has the calls of the i-th part of all rows; the last rows are padding. Many actions are split into `pieces` rows
+    of their own: a state's key, and so the coupling, stays the same.
+    """
+
+    index: Int[np.ndarray, "devices calls tiles tile"]
+    action: Int[np.ndarray, "devices calls tiles tile K"]
+    num: int
+    width: int
+    pieces: int
+
+    def pairs(self, table: Any) -> Any:
+        """`[num, width, …]` from `[tiles, tile, K, …]`: without padding, the pieces of a state put together."""
+        return pairs_of(table, self.num, self.width, self.pieces)
+
+
+def pairs_of(table: Any, num: int, width: int, pieces: int) -> Any:
+    rows = table.reshape(-1, *table.shape[2:])[: num * pieces]
+    return rows.reshape(num, -1, *table.shape[3:])[:, :width]
+
+
+def pairs_at_once() -> int:
+    """Pairs for which draws are made at the same time, more or less."""
+    return TILES_PER_CALL * TILE * MAX_ACTIONS * (os.cpu_count() or 1) if is_cpu() else ACCELERATOR_PAIRS
+
+
 class Drawn(NamedTuple):
-    draws: PairDraws
+    """Tables have the axes `[tiles, tile, K, …]` and live where their states do; `info` is `[S, K]`, on the host."""
+
+    locations: Shaped[Array, "tiles tile K *d n"]
+    log_weights: Float[Array, "tiles tile K n"] | None
+    rows: Rows
     info: Info
     cost: Cost
     sampler: AbstractSampler
+
+    @property
+    def draws(self) -> PairDraws:
+        """Of the pairs, in their order; on a CPU as NumPy arrays, which compile nothing."""
+        tables = (self.locations, self.log_weights)
+        locations, log_weights = jax.tree.map(self.rows.pairs, jax.device_get(tables) if is_cpu() else tables)
+        return PairDraws(locations, log_weights)
 
 
 def draw_each(
@@ -107,85 +149,132 @@ def draw_pairs(
     *,
     key: Key,
     coupled: bool = True,
+    devices: Devices | None = None,
+    side_by_side: int = MAX_ACTIONS,
     progress: Progress | None = None,
 ) -> Drawn:
-    """Draws of a prepared sampler for K actions of each of the states, both given by their indices."""
+    """Draws of a prepared sampler for K actions of each of the states, both given by their indices.
+
+    `side_by_side` is how many actions are drawn at once: blocks that have it in common share what was compiled.
+    """
+    devices = devices or choose_devices()
+    rows = lay_out(states, actions, devices, side_by_side)
+    draw = functools.partial(_draw_tiles, problem, sampler, key=key, coupled=coupled)
+    (locations, log_weights), info = in_calls(problem, rows, draw, devices, progress)
+    info = checked_info(problem, states, actions, rows, info, devices)
+    return Drawn(locations, log_weights, rows, info, cost_of(info, locations.shape[-1]), sampler)
+
+
+def checked_info(problem: Problem, states, actions, rows: Rows, info: Info, devices: Devices) -> Info:
+    """What the sampler says, per pair and on the host; stops where a pair has no valid draw."""
+    info = jax.tree.map(rows.pairs, devices.gather(info))
+    _stop_at_failure(problem, states, actions, info)
+    return info
+
+
+def cost_of(info: Info, num_samples: int) -> Cost:
+    spent = (int(np.sum(counts, dtype=np.int64)) for counts in (info.density_evaluations, info.gradient_evaluations))
+    return Cost(info.acceptance.size * num_samples, *spent)
+
+
+def lay_out(
+    states: Int[np.ndarray, " S"], actions: Int[np.ndarray, "S K"], devices: Devices, side_by_side: int = MAX_ACTIONS
+) -> Rows:
+    """The same tiles for any number of devices; only how many each of them gets depends on it."""
     num, width = actions.shape
     if not num:
         raise ValueError("no pairs to draw for: the selection is empty; raise fraction.")
-    # Many actions are split into rows of their own: a state's key, and so the coupling, stays the same.
-    pieces = -(-width // MAX_ACTIONS)
-    padded = np.pad(actions, ((0, 0), (0, -width % pieces)), mode="edge").reshape(num * pieces, -1)
-    draws, info = _draw_calls(problem, sampler, np.repeat(states, pieces), padded, key, coupled, progress)
-    draws, info = jax.tree.map(lambda leaf: leaf.reshape(num, -1, *leaf.shape[2:])[:, :width], (draws, info))
-    _stop_at_failure(problem, states, actions, info)
-    cost = Cost(num * width * draws.locations.shape[-1], _total(info.density_evaluations), _total(info.gradient_evaluations))
-    return Drawn(draws, info, cost, sampler)
+    pieces = -(-width // side_by_side)
+    actions = np.pad(actions, ((0, 0), (0, -width % pieces)), mode="edge").reshape(num * pieces, -1)
+    index = np.repeat(states, pieces)
+    tiles, tile = _tiling(*actions.shape)
+    missing = -len(index) % (devices.num * tiles * tile)
+    index = np.pad(index, (0, missing), mode="edge").reshape(devices.num, -1, tiles, tile)
+    actions = np.pad(actions, ((0, missing), (0, 0)), mode="edge").reshape(*index.shape, -1)
+    return Rows(index, actions, num, width, pieces)
 
 
-def _total(counts: Array | np.ndarray) -> int:
-    return int(np.asarray(counts).sum(dtype=np.int64))
-
-
-def _draw_calls(
-    problem: Problem,
-    sampler: AbstractSampler,
-    indices: np.ndarray,
-    actions: np.ndarray,
-    key: Key,
-    coupled: bool,
-    progress: Progress | None,
-) -> tuple[PairDraws, Info]:
-    """One call compiles, then the others run in threads: XLA gives the small arrays of a tile one core only."""
-    num = len(indices)
-    tiles, tile = _layout(*actions.shape)
-    missing = -num % (tiles * tile)
-    indices = np.pad(indices, (0, missing), mode="edge").reshape(-1, tiles, tile)
-    actions = np.pad(actions, ((0, missing), (0, 0)), mode="edge").reshape(*indices.shape, -1)
-
-    def call(block):
-        index, action = block
-        states = problem.grid.states_at(index.ravel()).reshape(*index.shape, -1)
-        rows = (jnp.asarray(states, jnp.float32), jnp.asarray(index, jnp.int32), jnp.asarray(action, jnp.int32))
-        return jax.block_until_ready(_draw_tiles(problem, sampler, rows, key, coupled))
-
-    blocks = list(zip(indices, actions, strict=True))
-    first = call(blocks[0])
-    # LAPACK calls of two threads can wait for each other in XLA's pool for ever; only user functions make any.
-    num_threads = 1 if calls_lapack(problem) or not is_cpu() else os.cpu_count()
-    others = []
-    with concurrent.futures.ThreadPoolExecutor(num_threads) as threads:
-        for part in threads.map(call, blocks[1:]):
-            others.append(part)
-            if progress is not None:
-                progress("drawing", len(others) + 1, len(blocks))
-    # In NumPy: a changing number of pairs compiles nothing.
-    return jax.tree.map(lambda *leaves: np.concatenate(leaves)[:num], first, *others)
-
-
-def _layout(num: int, width: int) -> tuple[int, int]:
-    """(tiles in a call, rows in a tile) for so many rows of so many actions."""
+def _tiling(num: int, width: int) -> tuple[int, int]:
+    """(tiles in a call, rows in a tile) for so many rows of so many actions; the number of devices has no say."""
     if is_cpu():
         return TILES_PER_CALL, TILE * max(1, MAX_ACTIONS // (2 * width))
-    return 1, min(2 ** math.ceil(math.log2(num)), max(1, ACCELERATOR_ROWS // width))
+    return 1, min(2 ** math.ceil(math.log2(num)), max(1, ACCELERATOR_PAIRS // width))
+
+
+def in_calls(
+    problem: Problem, rows: Rows, compute: Callable[..., Any], devices: Devices, progress: Progress | None = None
+) -> Any:
+    """`compute(states, index, action)` of all rows, call by call, as arrays that live where the states do.
+
+    On a CPU one call compiles, then the others run in threads: XLA gives the small arrays of a tile one core only. All of
+    them run on the first device, so that they compile once, and what they find is dealt out.
+    """
+    own = devices.own_part
+    index, action = rows.index[own], rows.action[own]
+    table, num_calls = _state_table(problem.grid), index.shape[1]
+
+    def call(place):
+        i, c = place
+        given = table[index[i, c]], index[i, c].astype(np.int32), action[i, c].astype(np.int32)
+        device = devices.own[0 if is_cpu() else i]
+        done = compute(*(jax.device_put(array, device) for array in given))
+        return jax.block_until_ready(done) if is_cpu() else done
+
+    places = list(np.ndindex(len(devices.own), num_calls))
+    found = [call(places[0])]
+    with concurrent.futures.ThreadPoolExecutor(_num_threads(problem)) as threads:
+        for part in threads.map(call, places[1:]):
+            found.append(part)
+            if progress is not None:
+                progress("drawing", len(found), len(places))
+    return jax.tree.map(lambda *parts: _joined(parts, num_calls, devices), *found)
+
+
+def _num_threads(problem: Problem) -> int | None:
+    """LAPACK calls of two threads can wait for each other in XLA's pool for ever; only user functions make any."""
+    return 1 if calls_lapack(problem) or not is_cpu() else os.cpu_count()
+
+
+def _joined(parts: tuple[Array, ...], num_calls: int, devices: Devices) -> Array:
+    """Results of the calls of each device one after the other."""
+    # On a CPU in NumPy: a changing number of calls compiles nothing.
+    join = np.concatenate if is_cpu() else jnp.concatenate
+    own = [parts[start : start + num_calls] for start in range(0, len(parts), num_calls)]
+    return devices.dealt([of_one[0] if num_calls == 1 else join(of_one) for of_one in own])
+
+
+@functools.lru_cache(maxsize=4)
+def _state_table(grid: Grid) -> Float[np.ndarray, "S d"]:
+    return grid.states().astype(np.float32)
 
 
 @eqx.filter_jit
-def _draw_tiles(
+def _draw_tiles(problem, sampler, states, index, action, *, key: Key, coupled: bool) -> tuple[Any, Info]:
+    return over_tiles(lambda *rows: draw_tile(problem, sampler, rows, key, coupled), states, index, action)
+
+
+def over_tiles(compute: Callable[..., Any], *tiles: Any) -> Any:
+    """`compute` of each tile: one after the other, in the shape of one tile, whatever their number."""
+    return jax.lax.map(lambda tile: compute(*tile), tiles)
+
+
+def draw_tile(
     problem: Problem,
     sampler: AbstractSampler,
-    rows: tuple[Float[Array, "tiles tile d"], Int[Array, "tiles tile"], Int[Array, "tiles tile K"]],
+    rows: tuple[Float[Array, "tile d"], Int[Array, " tile"], Int[Array, "tile K"]],
     key: Key,
     coupled: bool,
-) -> tuple[PairDraws, Info]:
+) -> tuple[tuple[Array, Array | None], Info]:
+    """((locations, log-weights), info) of one tile of rows."""
     actions = action_values(problem)
 
     def draw_pair(state, action, pair_key):
         draws, info = sampler.draw(Target(problem, state, action), key=pair_key)
+        log_weights = draws.log_weights if sampler.weighs else None
         if problem.law == "linear":
-            return PairDraws(draws.points, draws.log_weights), info
+            return (draws.points, log_weights), info
         located = jax.vmap(problem.grid.locate, in_axes=1)(draws.points)
-        return PairDraws(located.astype(smallest_integer(problem.num_states)), draws.log_weights), info
+        return (located.astype(smallest_integer(problem.num_states)), log_weights), info
 
     def draw_row(state, index, chosen):
         state_key = jr.fold_in(key, index)
@@ -195,8 +284,7 @@ def _draw_tiles(
         action_keys = jax.vmap(lambda a: jr.fold_in(state_key, a))(chosen)
         return jax.vmap(draw_pair)(states, actions[chosen], action_keys)
 
-    draws, info = jax.lax.map(lambda tile: jax.vmap(draw_row)(*tile), rows)
-    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), (draws, info))
+    return jax.vmap(draw_row)(*rows)
 
 
 def smallest_integer(num_states: int) -> type:

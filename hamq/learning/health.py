@@ -78,15 +78,19 @@ def _mean_of_drawn(table: Float[np.ndarray, "S A"]) -> Float[np.ndarray, " S"]:
 
 
 def _times(problem, stock: Stock, num_chains: int, stuck: np.ndarray, value: np.ndarray) -> Float[np.ndarray, "R K"]:
-    """τ of every pair; n where V is the same at all draws because chains never moved."""
-    times = np.concatenate([correlation_time(block, num_chains) for block in _values(problem, stock, value)])
-    times = times[: stuck.size].reshape(stuck.shape)
+    """τ of every pair; n where V is the same at all draws because chains never moved. Each process sees to its own draws."""
+    found = [_times_of(problem, np.asarray(own), num_chains, value) for own in stock.devices.parts(stock.locations)]
+    times = stock.rows.pairs(stock.devices.gather(stock.devices.dealt(found)))
     return np.where(np.isnan(times), np.where(stuck > 0, stock.locations.shape[-1], 1), times)
 
 
-def _values(problem: Problem, stock: Stock, value: Float[np.ndarray, " S"]) -> Iterator[Num[np.ndarray, "pairs n"]]:
+def _times_of(problem, locations: np.ndarray, num_chains: int, value: np.ndarray) -> Float[np.ndarray, "tiles tile K"]:
+    times = [correlation_time(block, num_chains) for block in _values(problem, locations, value)]
+    return np.concatenate(times).reshape(locations.shape[:3]).astype(np.float32)
+
+
+def _values(problem: Problem, locations: np.ndarray, value: Float[np.ndarray, " S"]) -> Iterator[Num[np.ndarray, "pairs n"]]:
     """V at the draws, pair by pair, some pairs at a time."""
-    locations = np.asarray(stock.locations)
     locations = locations.reshape(-1, *locations.shape[3:])
     size = max(1, BLOCK // locations.shape[-1])
     single = jnp.asarray(value, jnp.float32)

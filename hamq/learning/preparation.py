@@ -13,12 +13,14 @@ from hamq.completion.completion import AbstractCompletion
 from hamq.exact.solution import Solution
 from hamq.learning import selection
 from hamq.learning.anchoring import plan_anchors
-from hamq.learning.backup import Stock, make_stock
+from hamq.learning.backup import Stock, make_recipe, stock_of
 from hamq.learning.budget import MIN_SAMPLES, affordable_samples, require_memory, with_samples
-from hamq.learning.draws import Cost, Drawn, Progress, draw_pairs, prepare, warn_of
+from hamq.learning.devices import Devices, choose_devices
+from hamq.learning.draws import MAX_ACTIONS, Cost, Drawn, Progress, draw_pairs, pairs_at_once, prepare, warn_of
 from hamq.learning.health import Diagnosis, diagnose
 from hamq.learning.selection import Pairs
 from hamq.learning.settings import Settings
+from hamq.learning.sweep import Sweep, make_sweep
 from hamq.problem.problem import Problem, is_same
 from hamq.problem.tables import reward_table, terminal_table
 from hamq.sampling.draws import AbstractSampler
@@ -40,9 +42,13 @@ class Run:
     blocks: tuple[Pairs, ...] | None
     """Ω where it is the same in every iteration."""
     stocks: tuple[Stock, ...] | None
-    """Draws that are reused: of `blocks`, or of all pairs."""
+    """Draws that are kept: of `blocks`, or of all pairs."""
+    sweep: Sweep | None
+    """Iterations that stay on the devices, where that is possible."""
     diagnoses: tuple[Diagnosis, ...] | None
-    """What the sampler said of them."""
+    """What the sampler said of the kept draws."""
+    devices: Devices
+    progress: Progress | None
     rewards: Float[np.ndarray, "S A"]
     is_ended: Bool[np.ndarray, "S 1"]
     exact: Solution | None
@@ -71,25 +77,25 @@ class Run:
         share = min(self.settings.fraction, 1 - 1e-9)
         return max(1, math.ceil(math.log(0.01 / self.rewards.size) / math.log1p(-share)))
 
-    def draw(self, pairs: tuple[Pairs, ...], t: int) -> tuple[tuple[tuple[Pairs, Stock], ...], Cost]:
-        """Step 2: the draws of Ω_t, or those kept for reuse."""
+    def back_up(
+        self, pairs: tuple[Pairs, ...], value: Float[np.ndarray, " S"], t: int
+    ) -> tuple[Float[np.ndarray, "S A"], Cost]:
+        """Steps 2 and 3: E[V] of Ω_t from its draws H_t or from those that are kept, NaN elsewhere; and what it cost."""
+        expected, cost = np.full(self.rewards.shape, np.nan), Cost(0, 0, 0)
         if self.stocks is not None:
-            return tuple(zip(self.reused, self.stocks, strict=True)), Cost(0, 0, 0)
-        found, cost, draw_key = [], Cost(0, 0, 0), jr.fold_in(self.keys["draws"], t)
+            for block, stock in zip(self.reused, self.stocks, strict=True):
+                expected[block.states[:, None], block.actions] = stock.expected(self.problem, value)
+            return expected, cost
+        key = self.keys["draws"] if self.settings.draws == "regenerate" else jr.fold_in(self.keys["draws"], t)
         for block in pairs:
-            drawn = draw_pairs(self.problem, self.sampler, *block, key=draw_key, coupled=self.settings.coupled)
+            recipe = make_recipe(self.sampler, block, key=key, coupled=self.settings.coupled, devices=self.devices)
+            progress = self.progress if self.settings.draws == "regenerate" else None
+            found, info, spent = recipe.expected(self.problem, value, progress)
             if t == 0:
-                warn_of(self.problem, drawn.info)
-            found.append((block, make_stock(drawn.draws, is_rounded=True)))
-            cost = cost.plus(drawn.cost)
-        return tuple(found), cost
-
-    def expect(self, stocks: tuple[tuple[Pairs, Stock], ...], value: Float[np.ndarray, " S"]) -> Float[np.ndarray, "S A"]:
-        """Step 3: E[V] of the drawn pairs, NaN elsewhere."""
-        expected = np.full(self.rewards.shape, np.nan)
-        for block, stock in stocks:
-            expected[block.states[:, None], block.actions] = stock.expected(self.problem, value)
-        return expected
+                warn_of(self.problem, info)
+            expected[block.states[:, None], block.actions] = found
+            cost = cost.plus(spent)
+        return expected, cost
 
 
 def first_table(problem: Problem, initial: Any, rewards, is_ended, *, key: Key) -> Float[np.ndarray, "S A"]:
@@ -131,38 +137,42 @@ def prepare_run(
     keys: dict[str, Key] = dict(zip(names, jr.split(key, len(names)), strict=True))
     if exact is not None and not is_same(exact.problem, problem):
         raise ValueError(f"solve: exact must be a solution of this problem, got one of {exact.problem!r} for {problem!r}.")
+    devices = choose_devices(settings.devices)
     rewards, ended = reward_table(problem), terminal_table(problem)
     is_ended = np.zeros((problem.num_states, 1), bool) if ended is None else ended[:, None]
     first = first_table(problem, initial, rewards, is_ended, key=keys["initial"])
     if settings.max_gradients is None and settings.schedule == "constant":
         # Before the pilot, what is sure whatever it chooses: every state has its draws.
-        share = 1 if settings.draws == "reuse" else settings.fraction
+        share = settings.fraction if settings.draws == "fresh" else 1
         _require_memory(problem, settings, settings.sampler, round(share * problem.num_states))
     sampler, cost = prepare(problem, settings.sampler, key=keys["prepare"])
     settings = dataclasses.replace(settings, sampler=sampler)
     completion, blocks, trial, note = settings.completion, None, None, ""
     if isinstance(completion, Anchors):
         completion, blocks, trial, cost, note = _anchored(
-            problem, settings, completion, rewards, is_ended, keys["pilot"], cost, progress
+            problem, settings, completion, rewards, is_ended, devices, keys["pilot"], cost, progress
         )
     elif settings.selection == "all":
         blocks = (selection.all_pairs(problem),)
     reused = blocks or (selection.all_pairs(problem),)
     sampler, cost = _with_budget(problem, settings, blocks, trial, cost, keys["pilot"])
     _require_memory(problem, settings, sampler, _num_pairs(problem, settings, blocks))
-    stocks = diagnoses = None
+    stocks = sweep = diagnoses = None
     if settings.draws == "reuse":
-        stocks, diagnoses, cost = _stock(problem, settings, sampler, reused, keys["draws"], cost, progress)
+        stocks, diagnoses, cost = _stock(problem, settings, sampler, reused, devices, keys["draws"], cost, progress)
+        if blocks is not None and (completion is None or settings.complete == "expectation"):
+            sweep = make_sweep(problem, completion, stocks, rewards, is_ended, None if exact is None else exact.q)
     return Run(
-        problem, settings, sampler, completion, blocks, stocks, diagnoses, rewards, is_ended, exact, first, cost, note, keys
-    )
+        problem, settings, sampler, completion, blocks, stocks, sweep, diagnoses, devices, progress, rewards, is_ended,
+        exact, first, cost, note, keys,
+    )  # fmt: skip
 
 
-def _anchored(problem, settings, anchors, rewards, is_ended, key, cost, progress):
+def _anchored(problem, settings, anchors, rewards, is_ended, devices, key, cost, progress):
     """(completion, Ω, a trial of the sampler, cost so far, note) of a run with anchors."""
     if problem.num_actions <= 2 and anchors.num_columns is None:
         return None, (selection.all_pairs(problem),), None, cost, f"{problem.num_actions} actions leave nothing to complete"
-    plan = plan_anchors(problem, settings, rewards, is_ended, key=key, progress=progress)
+    plan = plan_anchors(problem, settings, rewards, is_ended, devices, key=key, progress=progress)
     cost, cross = cost.plus(plan.cost), plan.cross
     if cross is None:
         return None, (selection.all_pairs(problem),), plan.trial, cost, plan.reason
@@ -181,7 +191,7 @@ def _with_budget(problem, settings, blocks, trial: Drawn | None, cost: Cost, key
         block = selection.some_states(problem, np.arange(min(TRIAL_STATES, problem.num_states)))
         trial = draw_pairs(problem, with_samples(sampler, TRIAL_SAMPLES), *block, key=key, coupled=settings.coupled)
         cost = cost.plus(trial.cost)
-    backups = num_pairs * (1 if settings.draws == "reuse" else settings.iterations)
+    backups = num_pairs * (settings.iterations if settings.draws == "fresh" else 1)
     num = affordable_samples(problem, trial, backups, settings.max_gradients - cost.gradient_evaluations)
     if settings.is_default_budget:
         num = max(num, MIN_SAMPLES)
@@ -195,14 +205,15 @@ def _with_budget(problem, settings, blocks, trial: Drawn | None, cost: Cost, key
 
 def _require_memory(problem: Problem, settings: Settings, sampler: AbstractSampler, num_pairs: int) -> None:
     if not isinstance(sampler, Exhaustive):
-        require_memory(problem, num_pairs * sampler.num_samples, settings.max_bytes)  # type: ignore[attr-defined]
+        at_once = num_pairs if settings.draws == "reuse" else min(num_pairs, pairs_at_once())
+        require_memory(problem, at_once * sampler.num_samples, settings.max_bytes)  # type: ignore[attr-defined]
 
 
 def _num_pairs(problem: Problem, settings: Settings, blocks: tuple[Pairs, ...] | None) -> int:
     """Pairs that are drawn together: of the blocks, of the whole table when reused, else of Ω_t on average."""
     if blocks is not None:
         return sum(block.num for block in blocks)
-    share = 1 if settings.draws == "reuse" else settings.fraction
+    share = settings.fraction if settings.draws == "fresh" else 1
     return max(1, round(share * problem.num_states * problem.num_actions))
 
 
@@ -215,13 +226,16 @@ def lemma3_samples(discount: float, num_pairs: int, iterations: int, correlation
 
 
 def _stock(
-    problem, settings, sampler, blocks, key, cost: Cost, progress: Progress | None
+    problem, settings, sampler, blocks, devices: Devices, key, cost: Cost, progress: Progress | None
 ) -> tuple[tuple[Stock, ...], tuple[Diagnosis, ...], Cost]:
     stocks, diagnoses = [], []
     for block in blocks:
-        drawn = draw_pairs(problem, sampler, *block, key=key, coupled=settings.coupled, progress=progress)
+        drawn = draw_pairs(
+            problem, sampler, *block, key=key, coupled=settings.coupled, devices=devices, progress=progress,
+            side_by_side=min(MAX_ACTIONS, blocks[0].actions.shape[1]),
+        )  # fmt: skip
         warn_of(problem, drawn.info)
-        stocks.append(make_stock(drawn.draws))
+        stocks.append(stock_of(drawn, devices))
         diagnoses.append(diagnose(drawn.info))
         cost = cost.plus(drawn.cost)
     return tuple(stocks), tuple(diagnoses), cost

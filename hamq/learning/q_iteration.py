@@ -24,15 +24,17 @@ from hamq.learning.preparation import Run, prepare_run
 from hamq.learning.record import COLUMNS, Completed, Row, finite_or_stop, is_settled, make_row, sentence
 from hamq.learning.selection import as_mask
 from hamq.learning.settings import Keeping, Part, Schedule, Selection, resolve
+from hamq.learning.sweep import Table
 from hamq.problem.problem import Problem
 from hamq.sampling.draws import AbstractSampler
 from hamq.types import Key, as_key
 
 
 class State(NamedTuple):
-    """What the next iteration needs: Q^t, what the completion remembers, and what was spent."""
+    """What the next iteration needs: Q^t (on the host, or where the states live), what the completion remembers, and what
+    was spent."""
 
-    q: Float[np.ndarray, "S A"]
+    q: Float[np.ndarray, "S A"] | Table
     memory: tuple[np.ndarray, ...]
     cost: Cost
 
@@ -50,10 +52,11 @@ class Iterate(NamedTuple):
 
 def q_iteration(run: Run, state: State, t: int) -> tuple[State, Row]:
     """One pass of Algorithm 1: Q^t → Q^{t+1}."""
+    if isinstance(state.q, Table):
+        return _swept(run, state, t)
     q, discount = state.q, run.problem.discount
     pairs = run.choose(t)  # step 1: Ω_t
-    stocks, cost = run.draw(pairs, t)  # step 2: H_t
-    expected = run.expect(stocks, q.max(axis=1))  # step 3, eq. (9), without r and γ
+    expected, cost = run.back_up(pairs, q.max(axis=1), t)  # steps 2 and 3: H_t, and eq. (9) without r and γ
     mask = as_mask(run.problem, pairs)
     if not mask.any():
         raise ValueError(f"solve: no pair was selected in iteration {t + 1}; raise fraction = {run.settings.fraction:g}.")
@@ -68,12 +71,23 @@ def q_iteration(run: Run, state: State, t: int) -> tuple[State, Row]:
     return State(new, done.memory, spent), row
 
 
+def _swept(run: Run, state: State, t: int) -> tuple[State, Row]:
+    """The same pass, on the devices."""
+    assert run.sweep is not None and isinstance(state.q, Table)
+    table, numbers = run.sweep.improve(state.q, run.settings.step(t))
+    if not numbers.is_finite:  # the pass on the host stops, and names the pair
+        return q_iteration(run, state._replace(q=run.sweep.table(state.q)), t)
+    row = Row(numbers.distance, numbers.residual, numbers.change, numbers.rank, 0, 0, *state.cost, 0.0)
+    return state._replace(q=table), row
+
+
 def _complete(run: Run, expected, backed_up, mask, state: State) -> Completed:
     """Step 4: the whole table, from the expectation, the increment Q̂ − Q^t, or the table Q̂ itself on Ω_t."""
     if run.completion is None:
         empty = int(np.sum(~mask.any(axis=1)))
         return Completed(np.where(mask, backed_up, state.q), run.problem.num_actions, empty, True, ())
     complete, q, discount = run.settings.complete, state.q, run.problem.discount
+    assert isinstance(q, np.ndarray)
     if complete == "expectation":
         previous = (q - run.rewards) / discount if discount > 0 else np.zeros_like(q)
         done = run.completion.complete(Observed(expected, mask), previous, state.memory)
@@ -108,6 +122,7 @@ def solve(
     schedule: Schedule = "constant",
     max_gradients: int | None = None,
     max_bytes: int | None = None,
+    devices: int | None = None,
     progress: Progress | None = None,
     resume: dict[str, np.ndarray] | None = None,
 ) -> Solution:
@@ -120,12 +135,14 @@ def solve(
     exact           a solution with Q*: the history then has the distance to it
     selection, fraction     Ω_t, see selection.py; fraction defaults to 0.2
     complete        what is completed: the "expectation" E[V] (default of Anchors), the "increment" Q̂ − Q^t, or the "table"
-    draws           "reuse" those of the first iteration (they do not depend on Q), or "fresh" ones each time
+    draws           "reuse" those of the first iteration (they do not depend on Q), "regenerate" the same ones from their
+                    keys each time (where they do not fit into memory), or "fresh" ones each time
     coupled         the actions of a state share their random numbers
     step_size, step_decay   Q^{t+1} = Q^t + α_t·(completed − Q^t), α_t = step_size/(1 + t/step_decay)
     schedule        "lemma3" takes the number of draws from the paper's Lemma 3
     max_gradients   of everything, pilots and mode search included
     max_bytes       refuse what needs more memory (default: half of the machine's)
+    devices         how many devices of this process (of every process, where several have joined) share the states
     progress        told (what is being done, parts done, parts in all) while draws are made
     resume          what `checkpoint()` of the last Iterate gave; all other arguments as before
     """
@@ -136,10 +153,11 @@ def solve(
         problem, default_budget(problem), sampler, completion, selection, complete,
         iterations=iterations, tolerance=tolerance, fraction=fraction, draws=draws, coupled=coupled, step_size=step_size,
         step_decay=step_decay, schedule=schedule, max_gradients=max_gradients, max_bytes=max_bytes,
+        devices=devices,
     )  # fmt: skip
     began = time.monotonic()
     run = prepare_run(problem, settings, exact, initial, key=as_key(key), progress=progress)
-    state = State(run.first, (), run.cost)
+    state = _placed(run, State(run.first, (), run.cost))
     rows: list[Row] = []
     if resume is not None:
         state, rows, elapsed = _restore(run, resume)
@@ -148,30 +166,45 @@ def solve(
         if is_settled(run, rows):
             break
         state, row = q_iteration(run, state, t)
-        finite_or_stop(problem, state.q, t)
+        if isinstance(state.q, np.ndarray):
+            finite_or_stop(problem, state.q, t)
         rows.append(row._replace(seconds=time.monotonic() - began))
         if callback is not None:
-            callback(_iterate(state, rows, t, iterations))
+            callback(_iterate(run, state, rows, t, iterations))
     converged, result = sentence(run, rows)
-    health = None
+    q, health = _table(run, state), None
     if run.stocks is not None and run.diagnoses is not None:
-        health = health_of(problem, run.sampler, run.reused, run.stocks, run.diagnoses, state.q.max(axis=1))
-    return Solution(problem, state.q, _history(rows), result, converged, health=health)
+        health = health_of(problem, run.sampler, run.reused, run.stocks, run.diagnoses, q.max(axis=1))
+    return Solution(problem, q, _history(rows), result, converged, health=health)
 
 
 def _history(rows: list[Row]) -> History:
     return History(**{name: np.asarray([getattr(row, name) for row in rows]) for name in COLUMNS})
 
 
-def _iterate(state: State, rows: list[Row], t: int, iterations: int) -> Iterate:
+def _placed(run: Run, state: State) -> State:
+    """Q where its states live, if iterations stay there."""
+    return state if run.sweep is None else state._replace(q=run.sweep.start(state.q))  # type: ignore[arg-type]
+
+
+def _table(run: Run, state: State) -> Float[np.ndarray, "S A"]:
+    """Q on the host."""
+    if isinstance(state.q, np.ndarray):
+        return state.q
+    assert run.sweep is not None
+    return run.sweep.table(state.q)
+
+
+def _iterate(run: Run, state: State, rows: list[Row], t: int, iterations: int) -> Iterate:
     rows = list(rows)  # what is kept of this iteration does not grow with the next ones
+    q = _table(run, state)
 
     def checkpoint() -> dict[str, np.ndarray]:
         memory = {f"memory/{i}": array for i, array in enumerate(state.memory)}
         table = {f"rows/{name}": np.asarray([getattr(row, name) for row in rows]) for name in COLUMNS}
-        return {"q": state.q, "cost": np.asarray(state.cost, np.int64), **memory, **table}
+        return {"q": q, "cost": np.asarray(state.cost, np.int64), **memory, **table}
 
-    return Iterate(t + 1, iterations, state.q, lambda: _history(rows), rows[-1], checkpoint)
+    return Iterate(t + 1, iterations, q, lambda: _history(rows), rows[-1], checkpoint)
 
 
 def _restore(run: Run, saved: dict[str, np.ndarray]) -> tuple[State, list[Row], float]:
@@ -184,4 +217,4 @@ def _restore(run: Run, saved: dict[str, np.ndarray]) -> tuple[State, list[Row], 
     columns = [saved[f"rows/{name}"].tolist() for name in COLUMNS]
     rows = [Row(*values) for values in zip(*columns, strict=True)]
     state = State(saved["q"].copy(), memory, Cost(*saved["cost"].tolist()))
-    return state, rows, rows[-1].seconds if rows else 0.0
+    return _placed(run, state), rows, rows[-1].seconds if rows else 0.0

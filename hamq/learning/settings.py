@@ -16,7 +16,7 @@ from hamq.sampling.hmc import HMC
 
 Selection = Literal["per_state", "bernoulli", "anchors", "all"]
 Part = Literal["expectation", "increment", "table"]
-Keeping = Literal["reuse", "fresh"]
+Keeping = Literal["reuse", "fresh", "regenerate"]
 Schedule = Literal["constant", "lemma3"]
 
 FRACTION = 0.2
@@ -43,6 +43,7 @@ class Settings:
     """None: the sampler's own number of draws."""
     is_default_budget: bool
     max_bytes: int | None
+    devices: int | None = None
 
     def step(self, iteration: int) -> float:
         """α_t, constant or α/(1 + t/decay)."""

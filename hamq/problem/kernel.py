@@ -47,7 +47,11 @@ class ProductDensity(AbstractDensity):
     std: Float[Array, " d"]
 
     def log(self, point):
-        return -0.5 * jnp.sum(((point - self.mean) / self.std) ** 2)
+        return jnp.sum(self.log_of_axes(point))
+
+    def log_of_axes(self, point: Float[Array, "..."]) -> Float[Array, "..."]:
+        """The summands of `log`, one per axis."""
+        return -0.5 * ((point - self.mean) / self.std) ** 2
 
     def gradient(self, point):
         return (self.mean - point) / self.std**2

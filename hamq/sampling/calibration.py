@@ -13,69 +13,112 @@ that stay positive, so that a backup remains an average of values, is the expone
 
 Without the ridge ρ the weighted averages of z are exactly 0, where that is possible at all; ρ = 4/n keeps few draws
 from being fitted (docs/sampling.md has the measurements).
+
+Newton's method needs Σ_i w_i·(1, z_i)(1, z_i)ᵀ for every pair: small products, made draw by draw for a whole batch of pairs
+that lies last in memory (`batch_last.py`), where a sum over the draws of one pair would not be vectorised.
 """
+
+import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from hamq.problem.small_matrix import solve_positive
+from hamq.sampling.batch_last import alone, batched_last
 from hamq.sampling.walls import LogitPotential
 
-NUM_NEWTON = 4
+NUM_NEWTON = 3
 RIDGE = 4.0
+MAX_EXPONENT = 60.0
+"""Of a draw's weight before it is divided by the sum of all, so that nothing overflows. No sum underflows either:
+Σ w⁰_i·exp(λᵀz_i) ≥ exp(λᵀΣ w⁰_i z_i), and the ridge bounds λ."""
 
 
 def calibrated_weights(
     potential: LogitPotential, positions: Float[Array, "n d"], gradients: Float[Array, "n d"]
 ) -> Float[Array, " n"]:
     """Log-weights of the draws, summing to one; `gradients` are ∇U at the positions."""
-    return tilt(stein_functions(potential, positions.T, gradients.T))
+    wraps, widths, n = potential.wraps, potential.grid.widths, positions.shape[0]
+
+    def run(positions, gradients):
+        functions = jax.vmap(lambda y, gradient: _stein_functions(wraps, widths, y, gradient))(positions, gradients)
+        return (_tilt_batch(functions, jnp.full((n, 1), -jnp.log(n), functions.dtype)),)
+
+    return batched_last(run)(*alone(positions, gradients))[0][..., 0]
 
 
 def stein_functions(
     potential: LogitPotential, y: Float[Array, "d n"], gradient: Float[Array, "d n"]
 ) -> Float[Array, "functions n"]:
     """Functions of the draws whose expectation is 0, two per axis."""
+    return _stein_functions(potential.wraps, potential.grid.widths, y, gradient)
+
+
+def _stein_functions(wraps: np.ndarray, widths: tuple[float, ...], y: Array, gradient: Array) -> Array:
     field, slope = y, jnp.ones_like(y)
-    if potential.wraps.any():
-        turn = 2 * jnp.pi / (potential.upper - potential.lower)[:, None]
-        wraps = potential.wraps[:, None]
-        field, slope = jnp.where(wraps, jnp.sin(turn * y), y), jnp.where(wraps, turn * jnp.cos(turn * y), slope)
+    if wraps.any():
+        turn = jnp.asarray(2 * np.pi / np.asarray(widths)[:, None], y.dtype)
+        circle = jnp.asarray(wraps[:, None])
+        field, slope = jnp.where(circle, jnp.sin(turn * y), y), jnp.where(circle, turn * jnp.cos(turn * y), slope)
     return jnp.concatenate([gradient, field * gradient - slope])
 
 
 def tilt(functions: Float[Array, "functions n"], log_weights: Float[Array, " n"] | None = None) -> Float[Array, " n"]:
-    """log w with w_i ∝ w⁰_i·exp(λᵀz_i) and Σ w_i z_i ≈ 0, by damped Newton steps on the convex dual.
+    """log w with w_i ∝ w⁰_i·exp(λᵀz_i) and Σ w_i z_i ≈ 0, by Newton's method on the convex dual.
 
     `log_weights` are those of draws that have weights w⁰ already; n is then their effective number.
     """
-    num, n = functions.shape
-    z = jnp.where(jnp.isfinite(functions), functions, 0)
     if log_weights is None:
-        own, ridge = 0.0, jnp.asarray(RIDGE / n, z.dtype)
-        square = jnp.mean(z**2, axis=1, keepdims=True)
-    else:
-        own = jax.nn.log_softmax(jnp.where(jnp.isnan(log_weights), -jnp.inf, log_weights))
-        weights = jnp.exp(own)
-        ridge = RIDGE * jnp.sum(weights**2)
-        square = jnp.sum(weights[None, :] * z**2, axis=1, keepdims=True)
-    z = z / jnp.maximum(jnp.sqrt(square), 1e-12)
+        log_weights = jnp.zeros((functions.shape[1],), functions.dtype)
+    own = jax.nn.log_softmax(jnp.where(jnp.isnan(log_weights), -jnp.inf, log_weights))
+    return batched_last(lambda z, own: (_tilt_batch(z, own),))(*alone(functions.T, own))[0][..., 0]
+
+
+def _tilt_batch(functions: Float[Array, "n functions B"], own: Float[Array, "n ..."]) -> Float[Array, "n B"]:
+    """`tilt` of B pairs; `own` are log-weights that sum to one, with a last axis of B, or of 1 where all pairs share them."""
+    n, num, size = functions.shape
+    size = max(size, own.shape[-1])
+    z = jnp.broadcast_to(jnp.where(jnp.isfinite(functions), functions, 0), (n, num, size))
+    weights = jnp.exp(own)
+    ridge = RIDGE * jnp.sum(weights**2, axis=0, keepdims=True)
+    square = _sum_of_draws(n, lambda i: weights[i][None] * z[i] ** 2)
+    z = z / jnp.maximum(jnp.sqrt(square), 1e-12)[None]
+    with_one = jnp.concatenate([jnp.ones((n, 1, size), z.dtype), z], axis=1)
+    identity = jnp.eye(num, dtype=z.dtype)[:, :, None]
+
+    def exponents(multipliers):
+        logs = own + functools.reduce(jnp.add, [multipliers[f][None] * z[:, f] for f in range(num)])
+        return jnp.minimum(logs, MAX_EXPONENT)
 
     def newton(_, multipliers):
-        w = jnp.exp(_log_weights(multipliers, z, own))
-        weighted = w[None, :] * z
-        mean = jnp.sum(weighted, axis=1)
-        second = jnp.stack([jnp.sum(z[f : f + 1] * weighted, axis=1) for f in range(num)])
-        hessian = second - mean[:, None] * mean[None, :] + ridge * jnp.eye(num, dtype=z.dtype)
+        weighted = jnp.exp(exponents(multipliers))[:, None, :] * with_one
+        total = _sum_of_draws(n, lambda i: weighted[i][:, None, :] * with_one[i][None, :, :])
+        moments = total / total[0, 0][None, None]
+        mean = moments[0, 1:]
+        hessian = moments[1:, 1:] - mean[:, None] * mean[None, :] + ridge[None] * identity
         slope = mean + ridge * multipliers
-        step = solve_positive(hessian, slope[:, None])[:, 0]
-        # The decrement damps steps that leave the region where the quadratic model holds.
-        return multipliers - step / (1 + jnp.sqrt(jnp.maximum(jnp.sum(slope * step), 0)))
+        step = _solve_positive(hessian, slope)
+        decrement = jnp.sqrt(jnp.maximum(jnp.sum(slope * step, axis=0, keepdims=True), 0))
+        # Steps that leave the region where the quadratic model holds are cut.
+        return multipliers - step / jnp.maximum(decrement, 1)
 
-    multipliers = jax.lax.fori_loop(0, NUM_NEWTON, newton, jnp.zeros((num,), z.dtype))
-    return _log_weights(multipliers, z, own)
+    logs = exponents(jax.lax.fori_loop(0, NUM_NEWTON, newton, jnp.zeros((num, size), z.dtype)))
+    weights = jnp.exp(logs)
+    return logs - jnp.log(_sum_of_draws(n, lambda i: weights[i]))[None]
 
 
-def _log_weights(multipliers: Float[Array, " functions"], z: Float[Array, "functions n"], own) -> Float[Array, " n"]:
-    return jax.nn.log_softmax(own + jnp.sum(multipliers[:, None] * z, axis=0))
+def _sum_of_draws(n: int, value) -> Array:
+    """Σ_i value(i), draw by draw: every number of the sum has an accumulator of its own, and these are vectorised."""
+    return jax.lax.fori_loop(1, n, lambda i, total: total + value(i), value(0), unroll=2)
+
+
+def _solve_positive(matrix: Float[Array, "f f B"], right: Float[Array, "f B"]) -> Float[Array, "f B"]:
+    """matrix⁻¹·right of B positive definite matrices, by Gauss–Jordan: step k clears column k in all rows but its own."""
+    index = jnp.arange(right.shape[0])[:, None, None]
+
+    def clear(k, both):
+        row = both[k] / both[k, k][None]
+        return jnp.where(index == k, row[None], both - both[:, k][:, None] * row[None])
+
+    return jax.lax.fori_loop(0, right.shape[0], clear, jnp.concatenate([matrix, right[:, None]], axis=1))[:, -1]

@@ -98,6 +98,11 @@ class Target(eqx.Module):
 class AbstractSampler(eqx.Module):
     """Draws of the next state."""
 
+    @property
+    def weighs(self) -> bool:
+        """Whether draws may have different weights; where they cannot, none are kept."""
+        return True
+
     @abc.abstractmethod
     def prepare(self, problem: Problem, *, key: Key) -> "tuple[AbstractSampler, Info]":
         """Refuses a problem that this sampler cannot do; settles what is the same for all pairs; Info: what that cost."""

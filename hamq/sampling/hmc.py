@@ -7,6 +7,7 @@ from the modes' Laplace mixture (`jumps.py`) and accepted by Metropolis; which m
 each time, which leaves the target invariant because the choice does not look at the position.
 """
 
+import functools
 import math
 import warnings
 from typing import Any, NamedTuple
@@ -16,11 +17,13 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from hamq.problem.kernel import GaussianKernel, UserDensity
 from hamq.problem.problem import Problem
+from hamq.sampling.batch_last import scan_last, sum_rows
 from hamq.sampling.calibration import calibrated_weights
+from hamq.sampling.chain import ChainState, Scales, make_scales, run_chain
 from hamq.sampling.draws import AbstractSampler, Draws, Info, Target, effective_share, even_weights, make_info, require_count
 from hamq.sampling.jumps import (
     MAX_WHOLE,
@@ -34,7 +37,6 @@ from hamq.sampling.jumps import (
     propose_coordinate,
     propose_jump,
 )
-from hamq.sampling.leapfrog import apply, leapfrog
 from hamq.sampling.modes import Modes, choose, find_modes
 from hamq.sampling.pilot import NUM_DRAWS, adapted_step_size
 from hamq.sampling.walls import AbstractPotential, LogitPotential, make_potential
@@ -46,21 +48,13 @@ GAUSSIAN_STEP = 0.6
 with 5 steps on truncated Gaussians (docs/sampling.md). Other densities adapt theirs."""
 
 
-class ChainState(NamedTuple):
-    """What the next transition needs: position, U and ∇U there."""
-
-    position: Float[Array, " d"]
-    energy: Float[Array, ""]
-    gradient: Float[Array, " d"]
-
-
 class ChainInfo(NamedTuple):
-    """What only diagnostics need of a transition."""
+    """What only diagnostics need of a transition, or of all of a chain."""
 
-    acceptance: Float[Array, ""]
-    has_moved: Bool[Array, ""]
-    is_nonfinite: Bool[Array, ""]
-    has_jumped: Bool[Array, ""]
+    acceptance: Float[Array, "*n"]
+    has_moved: Bool[Array, "*n"]
+    is_nonfinite: Bool[Array, "*n"]
+    has_jumped: Bool[Array, "*n"]
 
 
 class ChainNoise(NamedTuple):
@@ -115,6 +109,10 @@ class HMC(AbstractSampler):
         _require_positive("HMC: step_size", self.step_size, "use None to have it adapted")
         _require_positive("HMC: sharpness", self.sharpness, "the authors' script has 80")
 
+    @property
+    def weighs(self) -> bool:
+        return self.calibrate is not False and self.walls == "logit"
+
     def prepare(self, problem: Problem, *, key: Key) -> tuple["HMC", Info]:
         if problem.law == "point":
             raise ValueError(
@@ -139,10 +137,10 @@ class HMC(AbstractSampler):
         num_transitions = self.num_warmup + self.num_samples // self.num_chains
         chain_keys = jr.split(key, self.num_chains)
         runs = jax.vmap(lambda chain_key: self._chain(potential, modes, num_transitions, key=chain_key))(chain_keys)
-        states, infos, start_energies = runs
-        kept = jax.tree.map(lambda leaf: leaf[:, self.num_warmup :].reshape(self.num_samples, *leaf.shape[2:]), states)
-        points = jax.vmap(lambda y: potential.grid.wrap(potential.place(y)))(kept.position)
-        log_weights = self._log_weights(potential, kept)
+        *places, infos, start_energies = runs
+        positions, gradients = (a[:, self.num_warmup :].reshape(self.num_samples, a.shape[-1]) for a in places)
+        points = jax.vmap(lambda y: potential.grid.wrap(potential.place(y)))(positions)
+        log_weights = self._log_weights(potential, positions, gradients)
         never_moved = ~jnp.any(infos.has_moved | infos.has_jumped, axis=1)
         trajectories = self.num_chains * num_transitions
         jumps = trajectories if _may_jump(potential) else 0
@@ -166,54 +164,53 @@ class HMC(AbstractSampler):
         """What one more draw costs; a jump needs the gradient where it ends."""
         return self.num_leapfrog + (not isinstance(problem.kernel, GaussianKernel))
 
-    def _log_weights(self, potential: AbstractPotential, states: ChainState) -> Float[Array, " n"]:
+    def _log_weights(
+        self, potential: AbstractPotential, positions: Float[Array, "n d"], gradients: Float[Array, "n d"]
+    ) -> Float[Array, " n"]:
         if self.calibrate is False or not isinstance(potential, LogitPotential):
             return even_weights(self.num_samples)
-        return calibrated_weights(potential, states.position, states.gradient)
+        return calibrated_weights(potential, positions, gradients)
 
     def _chain(self, potential: AbstractPotential, modes: Modes, num: int, *, key: Key):
         start_key, noise_key = jr.split(key)
         position = modes.positions[choose(modes.log_weights, jr.uniform(start_key))]
         start = ChainState(position, potential.energy(position), potential.gradient(position))
         noise = _chain_noise(potential, modes, num, key=noise_key)
+        if not _may_jump(potential):
+            scales = self._scales(modes, jnp.zeros((), jnp.int32))
+            _, made = run_chain(potential, scales, start, noise.momentum, noise.log_uniform, self.num_leapfrog)
+            info = ChainInfo(made.acceptance, made.has_moved, made.is_nonfinite, jnp.zeros((num,), bool))
+            return made.positions, made.gradients, info, start.energy
 
-        def body(state, noise):
-            state, info = self.transition(potential, modes, state, noise)
-            return state, (state, info)
+        def body(given, state, noise):
+            sampler, potential, modes = given
+            state, info = sampler.transition(potential, modes, state, noise)
+            return state, (state.position, state.gradient, info)
 
-        _, (states, infos) = jax.lax.scan(body, start, noise)
-        return states, infos, start.energy
+        given = (self, potential, modes)
+        if position.shape[0] <= MAX_WHOLE:
+            _, (positions, gradients, info) = scan_last(body, given, start, noise)
+        else:
+            _, (positions, gradients, info) = jax.lax.scan(functools.partial(body, given), start, noise)
+        return positions, gradients, info, start.energy
 
     def transition(
         self, potential: AbstractPotential, modes: Modes, state: ChainState, noise: ChainNoise
     ) -> tuple[ChainState, ChainInfo]:
         """One trajectory, accepted or not, and where the density may have several modes one jump."""
-        state, info = self._trajectory(potential, modes, state, noise)
+        scales = self._scales(modes, choose(modes.log_weights, noise.mass_choice))
+        state, made = run_chain(potential, scales, state, noise.momentum[None], noise.log_uniform[None], self.num_leapfrog)
+        info = ChainInfo(made.acceptance[0], made.has_moved[0], made.is_nonfinite[0], jnp.zeros((), bool))
         if not _may_jump(potential):
             return state, info
         jump = _jump if state.position.shape[0] <= MAX_WHOLE else _jump_by_coordinates
         state, has_jumped = jump(potential, modes, state, noise)
         return state, info._replace(has_jumped=has_jumped)
 
-    def _trajectory(self, potential, modes, state, noise) -> tuple[ChainState, ChainInfo]:
-        k = choose(modes.log_weights, noise.mass_choice)
-        step = jnp.asarray(self.step_size, state.position.dtype)
-        factor, inverse = modes.factors[k], modes.inverse_factors[k]
-        y, w, g = leapfrog(
-            potential,
-            state.position,
-            step * apply(factor, noise.momentum),
-            state.gradient,
-            step**2 * modes.covariances[k],
-            self.num_leapfrog,
-        )
-        energy = potential.energy(y)
-        momentum = apply(inverse, w) / step
-        gain = state.energy - energy + 0.5 * (jnp.sum(noise.momentum**2) - jnp.sum(momentum**2))
-        is_accepted = noise.log_uniform < gain  # False for NaN
-        new = _choose(is_accepted, ChainState(y, energy, g), state)
-        probability = jnp.where(jnp.isnan(gain), 0, jnp.exp(jnp.minimum(gain, 0)))
-        return new, ChainInfo(probability, is_accepted, ~jnp.isfinite(gain), jnp.zeros((), bool))
+    def _scales(self, modes: Modes, k: Int[Array, ""]) -> Scales:
+        """Those of mode k."""
+        step = jnp.asarray(self.step_size, modes.positions.dtype)
+        return make_scales(modes.factors[k], modes.inverse_factors[k], modes.covariances[k], step)
 
     def _potential(self, target: Target) -> AbstractPotential:
         return make_potential(self.walls, target.density, target.problem.grid, self.sharpness)
@@ -248,18 +245,17 @@ def _jump_by_coordinates(potential, modes, state: ChainState, noise: ChainNoise)
     del modes
     index = jnp.arange(state.position.shape[0])
 
-    def move(carry, one):
-        y, energy, has_moved = carry
-        proposal, log_uniform = one
-        moved = jnp.where(index == proposal.index, proposal.value, y)
+    y, energy, has_moved = state.position, state.energy, jnp.zeros((), bool)
+    for i in range(NUM_COORDINATES):
+        proposal, log_uniform = jax.tree.map(lambda a, i=i: a[i], (noise.jump, noise.log_uniform_jump))
+        is_chosen = index == proposal.index
+        moved = jnp.where(is_chosen, proposal.value, y)
         new_energy = potential.energy(moved)
-        log_ratio = log_marginal(potential, proposal.marginal, y[proposal.index]) - proposal.log_density
+        old_value = sum_rows(jnp.where(is_chosen, y, 0))  # y[index], without the cost of a gather
+        log_ratio = log_marginal(potential, proposal.marginal, old_value) - proposal.log_density
         is_accepted = log_uniform < energy - new_energy + log_ratio
         y, energy = jnp.where(is_accepted, moved, y), jnp.where(is_accepted, new_energy, energy)
-        return (y, energy, has_moved | is_accepted), None
-
-    start = (state.position, state.energy, jnp.zeros((), bool))
-    (y, energy, has_moved), _ = jax.lax.scan(move, start, (noise.jump, noise.log_uniform_jump), unroll=True)
+        has_moved = has_moved | is_accepted
     return ChainState(y, energy, jnp.where(has_moved, potential.gradient(y), state.gradient)), has_moved
 
 

@@ -37,6 +37,10 @@ class IID(AbstractSampler):
         if self.method not in (None, "product", "masses", "rejection"):
             raise ValueError(f"IID: method must be product, masses, rejection or None (the best one), got {self.method!r}.")
 
+    @property
+    def weighs(self) -> bool:
+        return False
+
     def prepare(self, problem: Problem, *, key: Key) -> tuple["IID", Info]:
         del key
         method = self.method or _best_method(problem)

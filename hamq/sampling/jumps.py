@@ -11,6 +11,7 @@ the modes. Beyond three dimensions a proposal of the
 whole vector is hardly ever accepted: there a jump moves one coordinate at a time, drawn from the modes' marginals.
 """
 
+import functools
 import itertools
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from hamq.sampling.batch_last import sum_rows
 from hamq.sampling.leapfrog import apply
 from hamq.sampling.modes import Modes, choose, difference, wrapped
 from hamq.sampling.walls import AbstractPotential, LogitPotential
@@ -87,7 +89,8 @@ def log_proposal(potential: AbstractPotential, modes: Modes, y: Float[Array, " d
     def log_component(position, inverse, log_height):
         offset = difference(potential, y, position)
         t = jax.vmap(lambda shift: apply(inverse, offset + shift))(shifts) / WIDENING
-        return log_height - 2.5 * jnp.sum(jnp.log1p(t**2 / 4), axis=1)
+        # One logarithm of a product costs less than d of its factors; where it overflows the component is nothing.
+        return log_height - 2.5 * jnp.log(functools.reduce(jnp.multiply, [1 + t[:, i] ** 2 / 4 for i in range(d)]))
 
     logs = jax.vmap(log_component)(modes.positions, modes.inverse_factors, modes.log_weights - modes.log_volumes)
     constant = d * np.log(3 / 8 / WIDENING) + np.log(1 - EVEN_SHARE)
@@ -154,7 +157,7 @@ def propose_coordinate(potential: AbstractPotential, modes: Modes, noise: Coordi
 def log_marginal(potential: AbstractPotential, marginal: Marginal, x: Float[Array, ""]) -> Float[Array, ""]:
     """log density of `propose_coordinate` at x; the even part is there wherever the normals underflow."""
     axis, offsets = marginal.axis, x - marginal.centres
-    density = jnp.sum(marginal.heights * jnp.exp(-0.5 * (offsets / marginal.stds) ** 2))
+    density = sum_rows(marginal.heights * jnp.exp(-0.5 * (offsets / marginal.stds) ** 2))
     if potential.wraps.any():
         width = axis.upper - axis.lower
         # The nearest image and one on each side; off the circles the first alone.

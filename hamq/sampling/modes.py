@@ -227,6 +227,8 @@ def wrapped(potential: AbstractPotential, y: Float[Array, " d"]) -> Float[Array,
 
 def difference(potential: AbstractPotential, a: Float[Array, " d"], b: Float[Array, " d"]) -> Float[Array, " d"]:
     """a − b, the short way round on circles."""
+    if not potential.wraps.any():
+        return a - b
     width = potential.upper - potential.lower
     return jnp.where(potential.wraps, (a - b + width / 2) % width - width / 2, a - b)
 

@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, ScalarLike
 
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import AbstractDensity, UserDensity
+from hamq.problem.kernel import AbstractDensity, ProductDensity, UserDensity
 from hamq.types import Walls
 
 
@@ -92,9 +92,17 @@ class LogitPotential(AbstractPotential):
         return y, w
 
     def log_volume(self, y):
+        return jnp.sum(self.where_circle(0.0, self._log_volumes(y)))
+
+    def _log_volumes(self, y):
         # log(σ(y)(1 − σ(y))), with the constant range left out: it is the same everywhere.
         away = jnp.abs(y)
-        return jnp.sum(self.where_circle(0.0, -away - 2 * jnp.log1p(jnp.exp(-away))))
+        return -away - 2 * jnp.log1p(jnp.exp(-away))
+
+    def energy_of_axis(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
+        """The summands of `energy` of a product density without circles, one per axis."""
+        assert isinstance(self.density, ProductDensity)
+        return -self.density.log_of_axes(self.place(y)) - self._log_volumes(y)
 
 
 class ReflectPotential(AbstractPotential):
@@ -135,9 +143,16 @@ class SigmoidPotential(AbstractPotential):
         return _inside(self, point)
 
     def energy(self, y):
+        return -self.density.log(y) + jnp.sum(self.where_circle(0.0, self._walls(y)))
+
+    def _walls(self, y):
         above, below = self.sharpness * (y - self.upper), self.sharpness * (self.lower - y)
-        walls = jax.nn.softplus(above) + jax.nn.softplus(below)
-        return -self.density.log(y) + jnp.sum(self.where_circle(0.0, walls))
+        return jax.nn.softplus(above) + jax.nn.softplus(below)
+
+    def energy_of_axis(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
+        """The summands of `energy` of a product density without circles, one per axis."""
+        assert isinstance(self.density, ProductDensity)
+        return -self.density.log_of_axes(y) + self._walls(y)
 
     def gradient(self, y):
         if self.is_sharp:

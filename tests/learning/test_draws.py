@@ -103,7 +103,7 @@ def test_layout_of_an_accelerator_gives_the_same_draws(monkeypatch):
     here = draw_each(problem, sampler, key=0)
     for module in ("hamq.learning.draws", "hamq.sampling.leapfrog"):
         monkeypatch.setattr(f"{module}.is_cpu", lambda: False)
-    assert draws._layout(81, 10) == (1, 128) and draws._layout(10**6, 1) == (1, draws.ACCELERATOR_ROWS)
+    assert draws._tiling(81, 10) == (1, 128) and draws._tiling(10**6, 1) == (1, draws.ACCELERATOR_PAIRS)
     there = draw_each(problem, sampler, key=0)
     assert there.cost == here.cost
     assert np.mean(there.draws.locations == here.draws.locations) > 0.999

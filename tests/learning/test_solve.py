@@ -11,6 +11,7 @@ from hamq.completion.nuclear_norm import NuclearNorm
 from hamq.completion.soft_impute import SoftImpute
 from hamq.exact.value_iteration import solve_exact
 from hamq.learning.anchoring import PILOT_ITERATIONS, _rough_value
+from hamq.learning.backup import stock_of
 from hamq.learning.draws import draw_pairs
 from hamq.learning.literal import literal_provenance, paper_literal
 from hamq.learning.preparation import lemma3_samples
@@ -256,7 +257,7 @@ REFUSED = {
     "selection='anchors' does not go with completion=NuclearNorm": {"selection": "anchors", "completion": NuclearNorm()},
     "fraction = 0.5 has no meaning with selection='anchors'": {"fraction": 0.5},
     "complete must be one of expectation, increment, table, got 'tables'": {"complete": "tables"},
-    "draws must be one of reuse, fresh, got 'once'": {"draws": "once"},
+    "draws must be one of reuse, fresh, regenerate, got 'once'": {"draws": "once"},
     "schedule must be one of constant, lemma3, got 'x'": {"schedule": "x"},
     "schedule='lemma3' says how many draws to make, and Exhaustive makes none": {"schedule": "lemma3"},
     "coupled must be True or False, got 1": {"coupled": 1},
@@ -395,5 +396,7 @@ def test_the_pilot_knows_where_problems_end():
     everything, exact = all_pairs(problem), solve_exact(problem)
     drawn = draw_pairs(problem, Exhaustive(), *everything, key=jax.random.key(0))
     actions = np.arange(problem.num_actions)
-    value = _rough_value(problem, reward_table(problem), terminal_table(problem), actions, actions, drawn, drawn)
+    value = _rough_value(
+        problem, reward_table(problem), terminal_table(problem), actions, actions, stock_of(drawn), stock_of(drawn)
+    )
     np.testing.assert_allclose(value, exact.value, atol=2 * 0.9**PILOT_ITERATIONS * np.abs(exact.value).max())
