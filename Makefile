@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test check docs examples bench clean
+.PHONY: demo test check docs examples bench bench-full clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
@@ -28,11 +28,12 @@ examples: $(READY)
 	$(BIN)/python examples/thousand_actions.py
 	$(BIN)/python examples/gymnasium_policy.py
 
+# Against the peers: minutes, or an hour. Both write docs/benchmarks.md; `python -m benchmarks.run --check` compares with the record.
 bench: $(READY)
-	$(BIN)/python benchmarks/sampling.py
-	$(BIN)/python benchmarks/exact.py
-	$(BIN)/python benchmarks/completion.py
-	$(BIN)/python benchmarks/solving.py --problems cartpole --variants default full
+	$(BIN)/python -m benchmarks.run
+
+bench-full: $(READY)
+	$(BIN)/python -m benchmarks.run --full
 
 clean:
 	rm -rf .venv build dist site .pytest_cache .ruff_cache .hypothesis

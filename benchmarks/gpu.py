@@ -1,0 +1,124 @@
+"""What a GPU makes of the paper's largest problem: draws, the literal run, the default solve, and 9⁶ states.
+
+The cart double pendulum has 15,625 × 10 pairs; one iteration of the paper draws 200 samples of 100 leapfrog steps for a
+fifth of them. "Compile apart" is the second of two calls in one process. The record is read by benchmarks/run.py.
+
+    python benchmarks/gpu.py --out benchmarks/records/gpu.json          # about 4 minutes
+"""
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import time
+import warnings
+from importlib.metadata import version
+
+import jax
+import jax.random as jr
+import numpy as np
+
+import hamq
+from hamq.learning import draws, selection
+from hamq.problem import zoo
+
+ROWS: list[dict] = []
+
+
+def note(name: str, value: float, unit: str, text: str = "") -> None:
+    ROWS.append({"name": name, "value": float(value), "unit": unit, "note": text})
+    print(f"{name}: {value:.4g} {unit} {text}", flush=True)
+
+
+def milliseconds(call, times: int = 7) -> tuple[float, float, float]:
+    """(first, median, best) of some calls."""
+    taken = []
+    for _ in range(1 + times):
+        began = time.perf_counter()
+        jax.block_until_ready(call())
+        taken.append(1e3 * (time.perf_counter() - began))
+    return taken[0], float(np.median(taken[1:])), min(taken[1:])
+
+
+def one_iteration(problem: hamq.Problem, literal: dict) -> None:
+    """The draws of one literal iteration: the sampler alone, and with pairs going in and diagnostics coming out."""
+    sampler, _ = draws.prepare(problem, literal["sampler"], key=jr.key(0))
+    pairs = selection.bernoulli(problem, literal["fraction"], key=jr.key(1))
+
+    def public():
+        return draws.draw_pairs(problem, sampler, *pairs, key=jr.key(2), coupled=False).locations
+
+    first, median, best = milliseconds(public)
+    size = f"{pairs.num} pairs × {sampler.num_samples} samples × {sampler.num_leapfrog} leapfrog steps, median {median:.1f}"
+    note("literal draws, all of it", best, "ms", size)
+    note("literal draws, compile", first - best, "ms")
+    rows = draws.lay_out(*pairs, draws.choose_devices())
+    index, action = rows.index[0, 0], rows.action[0, 0]
+    given = [jax.device_put(a) for a in (draws._state_table(problem.grid)[index], index.astype("i4"), action.astype("i4"))]
+    _, median, best = milliseconds(lambda: draws._draw_tiles(problem, sampler, *given, key=jr.key(2), coupled=False))
+    note("literal draws, on the device", best, "ms", f"{rows.index.size} pairs with padding, median {median:.1f}")
+
+
+def whole_runs(problem: hamq.Problem, literal: dict, exact: hamq.Solution) -> None:
+    for name, options in (("default solve", {}), ("literal run", literal)):
+        hamq.solve(problem, **{**options, **({"iterations": 2} if options else {})})
+        began = time.perf_counter()
+        solution = hamq.solve(problem, **options)
+        seconds = time.perf_counter() - began
+        found = hamq.compare(solution, exact)
+        note(name, seconds, "s", f"{len(solution.history)} iterations, compile apart; {found}")
+
+
+def large() -> None:
+    problem = zoo.cart_double_pendulum(points=9)
+    began = time.perf_counter()
+    exact = hamq.solve_exact(problem)
+    note("9⁶ × 10, exact, on the host", time.perf_counter() - began, "s")
+    for name in ("with compilation", "compile apart"):
+        began = time.perf_counter()
+        solution = hamq.solve(problem)
+        note(f"9⁶ × 10, default solve, {name}", time.perf_counter() - began, "s", str(hamq.compare(solution, exact)))
+
+
+def same_bits(problem: hamq.Problem) -> None:
+    """Draws of half of the states, in calls of half the size, against those of all."""
+    sampler, _ = draws.prepare(problem, hamq.HMC(50), key=jr.key(0))
+    everything = selection.some_actions(problem, np.asarray([0, 9]))
+    half = selection.Pairs(*(part[: len(part) // 4] for part in everything))
+    all_of, part_of = (draws.draw_pairs(problem, sampler, *pairs, key=jr.key(1)).draws for pairs in (everything, half))
+    for name in ("locations", "log_weights"):
+        whole, part = (np.asarray(getattr(found, name)) for found in (all_of, part_of))
+        share = float(np.mean(whole[: len(part)] == part))
+        note(f"{name} with the same bits in batches of another size", 100 * share, "%")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", help="write the record as JSON to this path")
+    parser.add_argument("--quick", action="store_true", help="leave out 9⁶")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore", hamq.HamqWarning)
+    problem = zoo.cart_double_pendulum()
+    literal = hamq.paper_literal(problem)
+    exact = hamq.solve_exact(problem)
+    one_iteration(problem, literal)
+    same_bits(problem)
+    whole_runs(problem, literal, exact)
+    if not options.quick:
+        large()
+    versions = {name: version(name) for name in ("jax", "jaxlib", "numpy")} | {"python": platform.python_version()}
+    record = {
+        "rows": ROWS,
+        "versions": versions | {"hamq": hamq.__version__},
+        "device": jax.devices()[0].device_kind,
+        "cores": os.cpu_count(),
+        "date": datetime.date.today().isoformat(),
+    }
+    if options.out:
+        with open(options.out, "w") as file:
+            json.dump(record, file, indent=1, ensure_ascii=False)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""docs/benchmarks.md, made of the records alone: the same records always give the same page."""
+
+from benchmarks.suite import cells
+from benchmarks.suite.check import LEAST
+from benchmarks.suite.reasons import is_slower, reason
+from benchmarks.suite.record import comparisons, ratio
+
+SCALING, PEERS = "images/bench_scaling.png", "images/bench_peers.png"
+TITLES = {
+    "sampling": "Sampling",
+    "exact": "Exact answers",
+    "completion": "Completion",
+    "solving": "Solving, end to end",
+    "devices": "Several devices",
+    "scaling": "How cost grows",
+}
+ABOUT = {
+    "sampling": """\
+The paper's settings (sigmoid walls, 100 leapfrog steps of 0.02, 100 draws), 1,920 chains at once (`make bench-full`: those
+of all states), on the same Gaussian target in a box. *Autodiff* is our sampler on the same density given as a function.
+*One draw of HMC* is with our own independent draws, as many of each: it compares time, not accuracy
+([what a draw is worth](sampling.md)).""",
+    "exact": """\
+Q* to 1e-6, one BLAS thread, everything but the set-up of tables or rows; of the peers' methods the one with the fewest CPU
+seconds (at 6,400 × 10 `make bench` tries only the one that wins at 625 × 10, `make bench-full` all three). mdpsolver takes
+nested Python lists, which need 13 GB at 6,400 × 10: it is measured at 625 × 10.""",
+    "completion": """\
+Noisy Q tables, a fifth of the entries observed. CVXPY minimises the nuclear norm, the soft-impute codes the penalised
+objective; *classical* is soft-impute as published, in ten lines of NumPy.""",
+    "solving": """\
+Whole runs of 200 iterations from the first draw to the last table: the defaults of `solve`, full sweeps, and the paper's
+algorithm to the letter. Errors are distances to Q*.""",
+    "devices": """\
+One CPU that is made to look like two devices: what dividing the states costs, and whether it changes a bit.""",
+    "scaling": """\
+A Gaussian problem, d = 2, 27 points per axis, 10 actions and 100 draws where they do not vary. *Draws*: HMC for all pairs;
+*iteration*: one full sweep on draws that are kept; both without compilation, best of several.""",
+}
+INTRODUCTION = f"""\
+# Benchmarks
+
+`make bench` (minutes) or `make bench-full` (an hour) measures hamq against its peers and writes this page, its two
+pictures and `benchmarks/records/suite.json`; nothing in its tables is typed. `python -m benchmarks.run --only exact`
+measures one part again, and `--check` fails where a ratio fell below {LEAST:g} of the last record's.
+
+**How to read it.** A ratio is the peer's time over ours: **above 1 hamq is faster**. The codes take turns, on the same
+problem with the same settings and accuracy; given is the median of the turns with its quartiles. *First* is the first
+call, which compiles or fills caches; *run* is the median of the later ones in wall seconds, *CPU* the same in CPU seconds
+of all threads. Ratios of other machines will be similar, seconds will not. In bold is the ratio that the check and the
+picture take: wall seconds where all cores may help, CPU seconds where both sides have one thread.
+
+![Ratio of the peers' time to ours]({PEERS})
+"""
+
+
+def page(record: dict, gpu: dict | None) -> str:
+    parts = record["parts"]
+    text = [INTRODUCTION, slower_section(record), claims_section(record)]
+    text += [part_section(name, parts[name]) for name in TITLES if name in parts]
+    text += [gpu_section(gpu), versions_section(record)]
+    return "\n".join(text)
+
+
+def slower_section(record: dict) -> str:
+    slower = [row for row in comparisons(record) if is_slower(row)]
+    lines = ["## Where a peer is faster\n"]
+    if not slower:
+        lines.append("In none of the comparisons below.")
+    for why in dict.fromkeys(reason(row) for row in slower):
+        found = [f"**{row['name']}, {row['peer']}** {cells.ratio(ratio(row))}" for row in slower if reason(row) == why]
+        lines.append(f"- {'; '.join(found)}. Why: {why or 'nobody has found out yet'}.")
+    return "\n".join(lines) + "\n"
+
+
+def claims_section(record: dict) -> str:
+    found = [claim for part in record["parts"].values() for claim in part["claims"]]
+    if not found:
+        return ""
+    lines = [f"- {'Holds' if claim['holds'] else '**Does not hold**'}: {claim['text']}." for claim in found]
+    return "\n".join(["## What was to hold\n", *lines]) + "\n"
+
+
+def part_section(name: str, part: dict) -> str:
+    quick = "`make bench-full`" if part["is_full"] else "`make bench`"
+    lines = [f"## {TITLES[name]}\n", f"{ABOUT[name]}\n", f"*{part['date']}, {quick}, {part['seconds']:.0f} s.*\n"]
+    if part["comparisons"]:
+        lines += [markdown(cells.HEAD, [bold(row) for row in part["comparisons"]]), ""]
+    for one in part["tables"]:
+        rows = [[cells.cell(value) for value in row] for row in one["rows"]]
+        lines += [
+            f"**{one['title']}.** {one['note'][:1].upper()}{one['note'][1:]}".rstrip() + "\n",
+            markdown(one["head"], rows),
+            "",
+        ]
+    if "studies" in part:
+        lines += [f"![CPU seconds against four sizes, with fitted exponents]({SCALING})\n"]
+    lines += [f"{note}\n" for note in part["notes"]]
+    return "\n".join(lines)
+
+
+def bold(row: dict) -> list[str]:
+    found = cells.comparison(row)
+    at = 4 if row["measure"] == "wall" else 5
+    median, _, rest = found[at].partition(" ")
+    return [*found[:at], f"**{median}** {rest}", *found[at + 1 :]]
+
+
+def markdown(head: list[str], rows: list[list[str]]) -> str:
+    rule = ["---", "---", *["---:"] * (len(head) - 2)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in [head, rule, *rows])
+
+
+def gpu_section(gpu: dict | None) -> str:
+    lines = ["## On a GPU\n"]
+    if gpu is None:
+        return "\n".join([*lines, "There is no record of a GPU (`benchmarks/records` has no gpu.json).\n"])
+    about = [gpu["device"], *([gpu["date"]] if "date" in gpu else []), *(f"{k} {v}" for k, v in gpu["versions"].items())]
+    rows = [[row["name"], cells.number(row["value"]), row["unit"], row["note"]] for row in gpu["rows"]]
+    lines += [f"*Measured apart, on another machine: {', '.join(about)}.*\n"]
+    return "\n".join([*lines, markdown(["what", "value", "unit", "note"], rows), ""])
+
+
+def versions_section(record: dict) -> str:
+    lines = ["## Versions and machines\n"]
+    for name, part in record["parts"].items():
+        where, packages = part["machine"], ", ".join(f"{k} {v}" for k, v in part["versions"].items())
+        lines.append(f"- {TITLES[name]}: {where['cpu']}, {where['cores']} cores, JAX on {where['device']}; {packages}")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,23 @@
+"""The command line that all parts share: `python -m benchmarks.exact --full --out exact.json`."""
+
+import argparse
+import time
+import warnings
+from pathlib import Path
+
+from benchmarks.suite import record, show
+
+
+def command(measure: record.Measure, text: str | None) -> None:
+    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--full", action="store_true", help="more sizes and repeats")
+    parser.add_argument("--out", type=Path, help="write what was measured as JSON to this path")
+    options = parser.parse_args()
+    began = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = measure(options.full)
+    part = record.finish(found, options.full, time.perf_counter() - began)
+    show.part(part)
+    if options.out:
+        record.save(options.out, part)
