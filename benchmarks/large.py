@@ -76,7 +76,7 @@ def main() -> None:
         if os.path.exists(options.out):
             with open(options.out) as file:
                 record = json.load(file)
-        versions = {name: version(name) for name in ("jax", "numpy", "hamq")} | {"python": platform.python_version()}
+        versions = {name: version(name) for name in ("jax", "numpy")} | {"python": platform.python_version()}
         row |= {"versions": versions, "cores": os.cpu_count(), "date": datetime.date.today().isoformat()}
         record["rows"].append(row)
         with open(options.out, "w") as file:

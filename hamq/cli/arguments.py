@@ -85,8 +85,11 @@ def _initial(text: str | None) -> float | str | None:
 
 
 def make_config(named: Named, arguments: dict[str, Any], output: RunOptions) -> dict[str, Any]:
-    """What the run folder keeps: enough to make the problem again, and to see that a resumed run is the same."""
-    settings = {name: described(value) for name, value in arguments.items() if name != "key"}
+    """What the run folder keeps: enough to make the problem again, and to see that a resumed run is the same.
+
+    On how many devices does not matter to it.
+    """
+    settings = {name: described(value) for name, value in arguments.items() if name not in ("key", "devices")}
     return {
         "command": "solve",
         "problem": named._asdict(),

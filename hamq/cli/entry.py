@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hamq.cli.messages import say
-from hamq.cli.parsing import COMMANDS, parse, suggestion
+from hamq.cli.parsing import COMMANDS, Request, parse, suggestion
+from hamq.cli.place import place_of
 
 BAD_INPUT, INTERRUPTED = 2, 130
 """Exit codes; 1, which `solve`, `solve-tensor` and `exact` return, means a tolerance missed or a value not finite."""
@@ -33,13 +34,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def command() -> None:
-    """What the shell runs: `main`, and an end at once after an interruption, when XLA's threads may still be at work."""
+    """What the shell runs: `main`. Without success the end comes at once: XLA's threads may still be at work, and other
+    processes are not waited for."""
     code = main()
     sys.stdout.flush()
     sys.stderr.flush()
-    if code == INTERRUPTED:
+    if code:
         os._exit(code)
-    sys.exit(code)
+    sys.exit(0)
 
 
 def _run(argv: Sequence[str]) -> int:
@@ -56,9 +58,19 @@ def _run(argv: Sequence[str]) -> int:
         request = parse(command, rest)
     except SystemExit as stop:  # tyro has printed the help
         return int(stop.code or 0)
-    if COMMANDS[command][0] == "PROBLEM" or command == "report" or (command == "paper" and "list" not in request.words):
+    if _takes_long(request) and _is_first(request):
         say(f"{command} {request.words[0]}: starting")  # before JAX, which takes a second or more
     return importlib.import_module(f"hamq.cli.{command.replace('-', '_')}").run(request)
+
+
+def _takes_long(request: Request) -> bool:
+    command = request.command
+    return COMMANDS[command][0] == "PROBLEM" or command == "report" or (command == "paper" and "list" not in request.words)
+
+
+def _is_first(request: Request) -> bool:
+    """Whether this is process 0, or there is no other; refuses options of processes that make no sense."""
+    return "processes" not in request.options or place_of(request.options["processes"], os.environ).index == 0
 
 
 def _print_help() -> None:

@@ -1,6 +1,7 @@
 """Ctrl-C and SIGTERM during a solve: at once while there is nothing to save, otherwise after the iteration."""
 
 import signal
+from collections.abc import Callable
 from types import FrameType, TracebackType
 
 from hamq.cli.messages import say
@@ -11,7 +12,8 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 class Interruption:
     """A context manager; `is_asked` says that a signal came while `is_patient` was set. A second one is not waited with."""
 
-    def __init__(self):
+    def __init__(self, tell: Callable[[str], None] = say):
+        self._tell = tell
         self.is_patient = False
         self.is_asked = False
 
@@ -27,4 +29,4 @@ class Interruption:
         if self.is_asked or not self.is_patient:
             raise KeyboardInterrupt
         self.is_asked = True
-        say("stopping after this iteration; once more stops at once")
+        self._tell("stopping after this iteration; once more stops at once")

@@ -40,8 +40,8 @@ class SolveOptions:
     """How many of them, with per_state and bernoulli; None: 0.2."""
     complete: Literal["expectation", "increment", "table"] | None = None
     """What is completed; None: what suits the completion."""
-    draws: Literal["reuse", "fresh"] = "reuse"
-    """Reuse the draws of the first iteration, or make fresh ones each time."""
+    draws: Literal["reuse", "fresh", "regenerate"] = "reuse"
+    """Reuse the draws of the first iteration, make the same ones again each time (memory), or fresh ones."""
     coupled: bool = True
     """The actions of a state share their random numbers."""
     step_size: float = 1.0
@@ -52,6 +52,20 @@ class SolveOptions:
     """lemma3 takes the number of draws from the paper's Lemma 3."""
     max_bytes: int | None = None
     """Memory that may be used; None: half of what is free."""
+    devices: int | None = None
+    """Devices of this process, or of every process, that share the states; None: 1. Changes no bit of the result."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ProcessOptions:
+    """Several processes, on one host or many; under srun and mpirun they find each other. See docs/scale.md."""
+
+    coordinator: str | None = None
+    """HOST:PORT of process 0, a free port; the same in all processes."""
+    num_processes: int | None = None
+    """How many there are; 1 keeps a task of srun or mpirun to itself."""
+    process_id: int | None = None
+    """Which of them this is, from 0; process 0 alone writes and prints."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -173,6 +173,7 @@ def _chosen(command: str, words: Sequence[str], values: dict[str, str | None]) -
             "sampler": options.SAMPLERS[values.get("--sampler") or "hmc"],
             "completion": options.COMPLETIONS[values.get("--completion") or _completion(values)],
             "output": options.RunOptions(),
+            "processes": options.ProcessOptions(),
         }
     if command == "solve-tensor":
         chosen = {

@@ -12,6 +12,7 @@ from hamq.cli.options import FolderOptions
 from hamq.cli.parsing import Request
 from hamq.cli.progress import Progress
 from hamq.cli.recording import Iterate, Recording
+from hamq.learning.devices import LostProcessError
 from hamq.problem.problem import Problem
 from hamq.runs.config import FREE_FIELDS
 from hamq.runs.encoding import plain
@@ -64,11 +65,15 @@ def beginning(recording: Recording, otherwise: str) -> str:
 
 
 def carry_out(
-    request: Request, recording: Recording, solve: Callable[[Callable[[Iterate], None], Progress], Found]
+    request: Request,
+    recording: Recording,
+    solve: Callable[[Callable[[Iterate], None], Progress], Found],
+    is_over: Callable[[bool], bool] = bool,
 ) -> Found | None:
     """What `solve(callback, progress)` returns; None where a value was not finite, which has been said.
 
-    An interruption saves and says how to go on.
+    An interruption saves and says how to go on; `is_over` is asked after every iteration, and told whether one came here.
+    A lost process saves as well.
     """
     folder = request.options["output"].tensorboard
     with Interruption() as interruption, Progress() as progress, _scalars(folder) as tell:
@@ -78,7 +83,7 @@ def carry_out(
             progress.iteration(iterate)
             tell(iterate)
             recording.add(iterate)
-            if interruption.is_asked:
+            if is_over(interruption.is_asked):
                 recording.save_last()
                 raise KeyboardInterrupt
 
@@ -86,6 +91,9 @@ def carry_out(
             return solve(callback, progress)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(_farewell(request, recording.num_saved)) from None
+        except LostProcessError:
+            recording.save_last()
+            raise
         except NonFiniteError as error:
             recording.save_last()
             say(str(error))

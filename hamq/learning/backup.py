@@ -62,9 +62,9 @@ class Recipe(NamedTuple):
         compute = functools.partial(
             _draw_and_back_up, problem, self.sampler, value=single(value), key=self.key, coupled=self.coupled
         )
-        found, info = in_calls(problem, self.rows, compute, self.devices, progress)
+        (found, num), info = in_calls(problem, self.rows, compute, self.devices, progress)
         info = drawing.checked_info(problem, *self.pairs, self.rows, info, self.devices)
-        cost = drawing.cost_of(info, self.sampler.num_samples)  # type: ignore[attr-defined]
+        cost = drawing.cost_of(info, int(self.devices.parts(num)[0][0]))
         return self.rows.pairs(self.devices.gather(found)), info, cost
 
 
@@ -119,10 +119,13 @@ def _expected(problem: Problem, locations: Array, weights: Array | None, value: 
 
 
 @eqx.filter_jit
-def _draw_and_back_up(problem, sampler, states, index, action, *, value, key, coupled: bool) -> tuple[Array, Info]:
+def _draw_and_back_up(problem, sampler, states, index, action, *, value, key, coupled: bool):
+    """((E[V] of every pair, the number of draws of one), info)."""
+
     def of_tile(*rows):
         (locations, logs), info = draw_tile(problem, sampler, rows, key, coupled)
-        return _of_tile(problem, locations, None if logs is None else jnp.exp(logs), value), info
+        expected = _of_tile(problem, locations, None if logs is None else jnp.exp(logs), value)
+        return (expected, jnp.asarray(locations.shape[-1])), info
 
     return over_tiles(of_tile, states, index, action)
 

@@ -145,7 +145,7 @@ def test_a_value_that_is_not_finite_exits_with_1(hamq, tmp_path, monkeypatch):
         finite_or_stop(problem, q if iteration < 3 else q * np.nan, iteration)
 
     monkeypatch.setattr(q_iteration, "finite_or_stop", spoil)
-    stopped = hamq(*TINY, "--out", "run")
+    stopped = hamq(*TINY, "--draws", "fresh", "--out", "run")  # on the host, where it can be spoilt
     assert stopped.code == 1 and "iteration 4: Q is nan" in stopped.err
     assert "Not finished: 3 iterations are saved" in hamq("show", "run").out  # the last good table
 

@@ -137,7 +137,7 @@ def test_no_option_means_two_things():
     for problem in options.ZOO.values():
         for sampler in options.SAMPLERS.values():
             for completion in options.COMPLETIONS.values():
-                groups = (options.SolveOptions(), options.RunOptions(), options.OwnOptions())
+                groups = (options.SolveOptions(), options.RunOptions(), options.ProcessOptions(), options.OwnOptions())
                 names = [name for group in (*groups, problem.options, sampler, completion) for name in values(group)]
                 assert len(names) == len(set(names))
         for sampler in tensor_options.TENSOR_SAMPLERS.values():

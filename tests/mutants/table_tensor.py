@@ -267,8 +267,8 @@ TENSOR = [
     Mutant(
         "stein-forgets-the-weights",
         "hamq/sampling/calibration.py",
-        old="    return _log_weights(multipliers, z, own)",
-        new="    return _log_weights(multipliers, z, 0.0)",
+        old="logs = own + functools.reduce",
+        new="logs = functools.reduce",
         tests=("tests/sampling/test_calibration.py::test_weights_before_are_kept_where_they_obey",),
     ),
 ]

@@ -1,0 +1,64 @@
+"""A script for 8 devices: solves some problems on 1, 2 and 8 of them and prints what came out as JSON.
+
+    JAX_NUM_CPU_DEVICES=8 python -m tests.learning.on_devices [CASE ...]
+
+For each case and number of devices a hash of Q and one of the history without its seconds.
+"""
+
+import hashlib
+import json
+import sys
+
+import numpy as np
+
+import hamq
+from hamq.learning import draws as drawing
+from hamq.learning.devices import choose_devices
+from hamq.learning.record import COLUMNS
+
+drawing.TILE = 2  # so that small problems have tiles for all devices, and a last one that is not full
+
+FEW = {"points": 9, "num_actions": 5}
+MANY = {"points": 9, "num_actions": 20}  # in two rows for each state
+HMC = hamq.HMC(4, num_leapfrog=2, num_warmup=1)
+IID = hamq.IID(3)
+ANCHORS = hamq.Anchors(num_columns=2, num_states=6)
+CASES = {
+    "anchors": (FEW, HMC, ANCHORS, {}),
+    "linear": (FEW | {"law": "linear"}, IID, None, {"coupled": False}),
+    "pieces": (MANY, IID, None, {}),
+    "regenerated": (MANY, IID, None, {"draws": "regenerate"}),
+    "fresh": ({"points": 5, "num_actions": 5}, IID, hamq.NuclearNorm(max_iterations=20), {"draws": "fresh"}),
+}
+
+
+def digest(*parts: bytes) -> str:
+    return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
+
+
+def outcome(problem, sampler, completion, others: dict, devices: int) -> dict[str, str]:
+    solution = hamq.solve(problem, sampler, completion, iterations=4, devices=devices, key=5, **others)
+    rows = [getattr(solution.history, name).tobytes() for name in COLUMNS if name != "seconds"]
+    return {"q": digest(solution.q.tobytes()), "history": digest(*rows)}
+
+
+def num_used(problem, completion, devices: int) -> int:
+    """Devices that hold states, and not only what pads the last tile."""
+    width = problem.num_actions if completion is None else 2
+    actions = np.zeros((problem.num_states, width), int)
+    rows = drawing.lay_out(np.arange(problem.num_states), actions, choose_devices(devices))
+    return -(-rows.num * rows.pieces // rows.index[0].size)
+
+
+def main(names: list[str]) -> None:
+    found: dict[str, dict] = {}
+    for name in names or CASES:
+        options, sampler, completion, others = CASES[name]
+        problem = hamq.problems.pendulum(**options)
+        found[name] = {n: outcome(problem, sampler, completion, others, n) for n in (1, 2, 8)}
+        found[name]["used"] = num_used(problem, completion, 8)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
