@@ -53,7 +53,7 @@ def one_iteration(problem: hamq.Problem, literal: dict) -> None:
     size = f"{pairs.num} pairs × {sampler.num_samples} samples × {sampler.num_leapfrog} leapfrog steps, median {median:.1f}"
     note("literal draws, all of it", best, "ms", size)
     note("literal draws, compile", first - best, "ms")
-    rows = draws.lay_out(*pairs, draws.choose_devices())
+    rows = draws.lay_out(*pairs, draws.own_device())
     index, action = rows.index[0, 0], rows.action[0, 0]
     given = [jax.device_put(a) for a in (draws._state_table(problem.grid)[index], index.astype("i4"), action.astype("i4"))]
     _, median, best = milliseconds(lambda: draws._draw_tiles(problem, sampler, *given, key=jr.key(2), coupled=False))

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, Shaped
 
 from hamq.learning import draws as drawing
-from hamq.learning.devices import Devices, choose_devices
+from hamq.learning.devices import Devices, own_device
 from hamq.learning.draws import Cost, Drawn, PairDraws, Progress, Rows, draw_tile, in_calls, lay_out, over_tiles
 from hamq.learning.selection import Pairs
 from hamq.problem.problem import Problem
@@ -71,19 +71,19 @@ class Recipe(NamedTuple):
 def make_recipe(
     sampler: AbstractSampler, pairs: Pairs, *, key: Key, coupled: bool = True, devices: Devices | None = None
 ) -> Recipe:
-    devices = devices or choose_devices()
+    devices = devices or own_device()
     return Recipe(sampler, pairs, lay_out(*pairs, devices), key, coupled, devices)
 
 
 def stock_of(drawn: Drawn, devices: Devices | None = None) -> Stock:
     weights = None if drawn.log_weights is None else _exponential(drawn.log_weights)
-    return Stock(drawn.locations, weights, drawn.rows, devices or choose_devices())
+    return Stock(drawn.locations, weights, drawn.rows, devices or own_device())
 
 
 def make_stock(draws: PairDraws) -> Stock:
     """Of draws that come pair by pair, on one device."""
     num, width = draws.locations.shape[:2]
-    devices = choose_devices()
+    devices = own_device()
     states, actions = np.arange(num), np.broadcast_to(np.arange(width), (num, width))
     rows = lay_out(states, actions, devices)
 

@@ -104,6 +104,12 @@ def _exchange(tree: Any, mesh: Mesh) -> Any:
     return jax.shard_map(of_own, mesh=mesh, in_specs=PartitionSpec(AXIS), out_specs=PartitionSpec(), check_vma=False)(tree)
 
 
+def own_device() -> Devices:
+    """The first device of this process alone, however many processes there are."""
+    device = jax.local_devices()[0]
+    return Devices(Mesh(np.asarray([device]), (AXIS,)), (device,))
+
+
 def choose_devices(devices: int | None = None) -> Devices:
     """The first so many devices of every process (1 where nothing is said)."""
     num = 1 if devices is None else devices

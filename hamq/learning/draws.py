@@ -21,7 +21,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
-from hamq.learning.devices import Devices, choose_devices
+from hamq.learning.devices import Devices, own_device
 from hamq.problem.grid import Grid
 from hamq.problem.lapack import calls_lapack
 from hamq.problem.problem import Problem, action_values, pair_name
@@ -157,7 +157,7 @@ def draw_pairs(
 
     `side_by_side` is how many actions are drawn at once: blocks that have it in common share what was compiled.
     """
-    devices = devices or choose_devices()
+    devices = devices or own_device()
     rows = lay_out(states, actions, devices, side_by_side)
     draw = functools.partial(_draw_tiles, problem, sampler, key=key, coupled=coupled)
     (locations, log_weights), info = in_calls(problem, rows, draw, devices, progress)

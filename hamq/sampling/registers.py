@@ -14,6 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
+from jax.experimental.pallas import triton
 from jaxtyping import Array, Float, PyTree
 
 from hamq.problem.kernel import ProductDensity
@@ -62,16 +63,10 @@ def run_in_registers(
         out_specs=[_block(shape) for shape in shapes],
         out_shape=[jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes],
         interpret=interpret,
-        **({} if interpret else {"compiler_params": _compiler_params()}),
+        compiler_params=None if interpret else triton.CompilerParams(num_warps=WARPS, num_stages=1),
     )(*given)
     *end, positions, gradients, gains = (a[..., :size] for a in made)
     return type(start)(*end), positions, gradients, gains
-
-
-def _compiler_params() -> Any:
-    from jax.experimental.pallas import triton  # noqa: PLC0415 (not there without a GPU build)
-
-    return triton.CompilerParams(num_warps=WARPS, num_stages=1)
 
 
 def _block(shape: tuple[int, ...]) -> pl.BlockSpec:

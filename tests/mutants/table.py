@@ -116,8 +116,8 @@ MUTANTS = [
     Mutant(
         "wall-of-the-wrong-sign",
         "hamq/sampling/walls.py",
-        old="return -self.density.log(y) + sum_rows(",
-        new="return -self.density.log(y) - sum_rows(",
+        old="return -self.density.log(y) + jnp.sum(",
+        new="return -self.density.log(y) - jnp.sum(",
         tests=(WALLS + "::test_cutoff_decays_outside",),
     ),
     Mutant(

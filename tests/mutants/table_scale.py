@@ -55,4 +55,32 @@ SCALE = [
         new="if heard is None and time.monotonic() - last < 0:",
         tests=(f"{PROCESSES}::test_a_lifeline_notices_who_is_gone",),
     ),
+    Mutant(
+        "registers-without-the-last-half-kick",
+        "hamq/sampling/registers.py",
+        old="(w[i] + 0.5 * axes[i][1].kick * new_g[i])",
+        new="w[i]",
+        tests=("tests/sampling/test_registers.py::test_the_kernel_makes_the_same_chains",),
+    ),
+    Mutant(
+        "registers-keep-what-was-rejected",
+        "hamq/sampling/registers.py",
+        old="g = tuple(jnp.where(is_accepted, new_g[i], g[i]) for i in range(d))",
+        new="g = new_g",
+        tests=("tests/sampling/test_registers.py::test_the_kernel_makes_the_same_chains",),
+    ),
+    Mutant(
+        "regenerated-with-fresh-keys",
+        "hamq/learning/preparation.py",
+        old='key = self.keys["draws"] if self.settings.draws == "regenerate" else jr.fold_in(self.keys["draws"], t)',
+        new='key = jr.fold_in(self.keys["draws"], t)',
+        tests=("tests/learning/test_devices.py::test_draws_made_again_have_the_bits_of_those_kept",),
+    ),
+    Mutant(
+        "sweep-forgets-the-step-size",
+        "hamq/learning/sweep.py",
+        old="q + step * (rewards + discount * mixed - q)",
+        new="rewards + discount * mixed",
+        tests=("tests/learning/test_devices.py::test_iterations_on_the_devices_equal_those_on_the_host",),
+    ),
 ]
