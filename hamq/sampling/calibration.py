@@ -19,6 +19,7 @@ that lies last in memory (`batch_last.py`), where a sum over the draws of one pa
 """
 
 import functools
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +28,7 @@ from jaxtyping import Array, Float
 
 from hamq.sampling.batch_last import alone, batched_last
 from hamq.sampling.walls import LogitPotential
+from hamq.types import is_cpu
 
 NUM_NEWTON = 3
 RIDGE = 4.0
@@ -76,13 +78,13 @@ def tilt(functions: Float[Array, "functions n"], log_weights: Float[Array, " n"]
 
 
 def _tilt_batch(functions: Float[Array, "n functions B"], own: Float[Array, "n ..."]) -> Float[Array, "n B"]:
-    """`tilt` of B pairs; `own` are log-weights that sum to one, with a last axis of B, or of 1 where all pairs share them."""
+    """`tilt` of B pairs; `own` are log-weights that sum to one, with a last axis of B, or of 1 where all share them."""
     n, num, size = functions.shape
     size = max(size, own.shape[-1])
     z = jnp.broadcast_to(jnp.where(jnp.isfinite(functions), functions, 0), (n, num, size))
     weights = jnp.exp(own)
     ridge = RIDGE * jnp.sum(weights**2, axis=0, keepdims=True)
-    square = _sum_of_draws(n, lambda i: weights[i][None] * z[i] ** 2)
+    square = _sum_of_draws(lambda w, z: w[None] * z**2, weights, z)
     z = z / jnp.maximum(jnp.sqrt(square), 1e-12)[None]
     with_one = jnp.concatenate([jnp.ones((n, 1, size), z.dtype), z], axis=1)
     identity = jnp.eye(num, dtype=z.dtype)[:, :, None]
@@ -93,7 +95,7 @@ def _tilt_batch(functions: Float[Array, "n functions B"], own: Float[Array, "n .
 
     def newton(_, multipliers):
         weighted = jnp.exp(exponents(multipliers))[:, None, :] * with_one
-        total = _sum_of_draws(n, lambda i: weighted[i][:, None, :] * with_one[i][None, :, :])
+        total = _sum_of_draws(lambda a, b: a[:, None, :] * b[None, :, :], weighted, with_one)
         moments = total / total[0, 0][None, None]
         mean = moments[0, 1:]
         hessian = moments[1:, 1:] - mean[:, None] * mean[None, :] + ridge[None] * identity
@@ -105,12 +107,18 @@ def _tilt_batch(functions: Float[Array, "n functions B"], own: Float[Array, "n .
 
     logs = exponents(jax.lax.fori_loop(0, NUM_NEWTON, newton, jnp.zeros((num, size), z.dtype)))
     weights = jnp.exp(logs)
-    return logs - jnp.log(_sum_of_draws(n, lambda i: weights[i]))[None]
+    return logs - jnp.log(_sum_of_draws(lambda w: w, weights))[None]
 
 
-def _sum_of_draws(n: int, value) -> Array:
-    """Σ_i value(i), draw by draw: every number of the sum has an accumulator of its own, and these are vectorised."""
-    return jax.lax.fori_loop(1, n, lambda i, total: total + value(i), value(0), unroll=2)
+def _sum_of_draws(value: Callable[..., Array], *arrays: Array) -> Array:
+    """Σ_i value(row i of each array). On a CPU draw by draw: every number of the sum has an accumulator of its own."""
+    if not is_cpu():
+        return jnp.sum(jax.vmap(value)(*arrays), axis=0)
+
+    def add(i, total):
+        return total + value(*(a[i] for a in arrays))
+
+    return jax.lax.fori_loop(1, arrays[0].shape[0], add, value(*(a[0] for a in arrays)), unroll=2)
 
 
 def _solve_positive(matrix: Float[Array, "f f B"], right: Float[Array, "f B"]) -> Float[Array, "f B"]:

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PyTree, ScalarLike
+from jaxtyping import Array, Bool, Float, PyTree
 
 from hamq.sampling.batch_last import alone, batched_last, over_last, sum_rows
-from hamq.sampling.leapfrog import apply, unrolled
+from hamq.sampling.leapfrog import apply, leap, unrolled
 from hamq.sampling.registers import fits_registers, run_in_registers
 from hamq.sampling.walls import AbstractPotential
 
@@ -45,7 +45,7 @@ class Chain(NamedTuple):
     is_nonfinite: Bool[Array, " num"]
 
 
-def make_scales(factor: Array, inverse: Array, covariance: Array, step: ScalarLike) -> Scales:
+def make_scales(factor: Array, inverse: Array, covariance: Array, step: Array | float) -> Scales:
     return Scales(step * factor, inverse / step, step**2 * covariance)
 
 
@@ -102,10 +102,8 @@ def run_batch(
     def begin(_, scales, momentum, g):
         return apply(scales.stride, momentum) - 0.5 * apply(scales.kick, g)
 
-    def leap(potential, scales, y, w):
-        y, w = potential.fold(y + w, w)
-        g = potential.gradient(y)
-        return y, w - apply(scales.kick, g), g
+    def step(potential, scales, y, w):
+        return leap(potential, scales.kick, y, w)
 
     def gained(potential, scales, old_energy, momentum, y, w, g):
         energy = potential.energy(y)
@@ -117,7 +115,7 @@ def run_batch(
         w = of_each(begin, momentum, state.gradient)
         trajectory = (state.position, w, state.gradient)
         y, w, g = jax.lax.fori_loop(
-            0, num_leapfrog, lambda _, now: of_each(leap, *now[:2]), trajectory, unroll=unrolled(num_leapfrog)
+            0, num_leapfrog, lambda _, now: of_each(step, *now[:2]), trajectory, unroll=unrolled(num_leapfrog)
         )
         energy, gain = of_each(gained, state.energy, momentum, y, w, g)
         is_accepted = log_uniform < gain  # False for NaN

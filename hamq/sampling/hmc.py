@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from hamq.problem.kernel import GaussianKernel, UserDensity
 from hamq.problem.problem import Problem
-from hamq.sampling.batch_last import scan_last, sum_rows
+from hamq.sampling.batch_last import scan_last
 from hamq.sampling.calibration import calibrated_weights
 from hamq.sampling.chain import ChainState, Scales, make_scales, run_chain
 from hamq.sampling.draws import AbstractSampler, Draws, Info, Target, effective_share, even_weights, make_info, require_count
@@ -190,7 +190,7 @@ class HMC(AbstractSampler):
         given = (self, potential, modes)
         if position.shape[0] <= MAX_WHOLE:
             _, (positions, gradients, info) = scan_last(body, given, start, noise)
-        else:
+        else:  # jumps of single coordinates pick numbers out of vectors, which does not gain from that layout
             _, (positions, gradients, info) = jax.lax.scan(functools.partial(body, given), start, noise)
         return positions, gradients, info, start.energy
 
@@ -245,17 +245,18 @@ def _jump_by_coordinates(potential, modes, state: ChainState, noise: ChainNoise)
     del modes
     index = jnp.arange(state.position.shape[0])
 
-    y, energy, has_moved = state.position, state.energy, jnp.zeros((), bool)
-    for i in range(NUM_COORDINATES):
-        proposal, log_uniform = jax.tree.map(lambda a, i=i: a[i], (noise.jump, noise.log_uniform_jump))
-        is_chosen = index == proposal.index
-        moved = jnp.where(is_chosen, proposal.value, y)
+    def move(carry, one):
+        y, energy, has_moved = carry
+        proposal, log_uniform = one
+        moved = jnp.where(index == proposal.index, proposal.value, y)
         new_energy = potential.energy(moved)
-        old_value = sum_rows(jnp.where(is_chosen, y, 0))  # y[index], without the cost of a gather
-        log_ratio = log_marginal(potential, proposal.marginal, old_value) - proposal.log_density
+        log_ratio = log_marginal(potential, proposal.marginal, y[proposal.index]) - proposal.log_density
         is_accepted = log_uniform < energy - new_energy + log_ratio
         y, energy = jnp.where(is_accepted, moved, y), jnp.where(is_accepted, new_energy, energy)
-        has_moved = has_moved | is_accepted
+        return (y, energy, has_moved | is_accepted), None
+
+    start = (state.position, state.energy, jnp.zeros((), bool))
+    (y, energy, has_moved), _ = jax.lax.scan(move, start, (noise.jump, noise.log_uniform_jump), unroll=True)
     return ChainState(y, energy, jnp.where(has_moved, potential.gradient(y), state.gradient)), has_moved
 
 

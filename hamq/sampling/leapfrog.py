@@ -39,25 +39,28 @@ def leapfrog(
     leaves, structure = jax.tree.flatten(arrays)
 
     def step(y, w, *given):
-        """One drift and one kick of one trajectory."""
         *own, kick = given
-        own_potential = eqx.combine(jax.tree.unflatten(structure, own), rest)
-        y, w = own_potential.fold(y + w, w)
-        g = own_potential.gradient(y)
-        return y, w - apply(kick, g), g
+        return leap(eqx.combine(jax.tree.unflatten(structure, own), rest), kick, y, w)
 
     def run(y, w, g, *given):
         """All steps of B trajectories; every array has a last axis of B, or of 1 where all share it."""
         size = max(a.shape[-1] for a in (y, w, g, *given))
         steps = over_last(step, size)
         carry = tuple(jnp.broadcast_to(a, (*a.shape[:-1], size)) for a in (y, w, g))
-        return jax.lax.fori_loop(
-            0, num_steps, lambda _, now: steps(*now[:2], *given), carry, unroll=unrolled(num_steps)
-        )
+        return jax.lax.fori_loop(0, num_steps, lambda _, now: steps(*now[:2], *given), carry, unroll=unrolled(num_steps))
 
     w = displacement - 0.5 * apply(kick, start_gradient)
     y, w, g = (a[..., 0] for a in batched_last(run)(*alone(position, w, start_gradient, *leaves, kick)))
     return y, w + 0.5 * apply(kick, g), g
+
+
+def leap(
+    potential: Any, kick: Float[Array, "..."], y: Float[Array, " d"], w: Float[Array, " d"]
+) -> tuple[Array, Array, Array]:
+    """One drift and one kick: (position, displacement, gradient there)."""
+    y, w = potential.fold(y + w, w)
+    g = potential.gradient(y)
+    return y, w - apply(kick, g), g
 
 
 def unrolled(num_steps: int) -> int:

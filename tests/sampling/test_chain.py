@@ -1,0 +1,113 @@
+"""Chains: the same as one written out in NumPy, however they are batched; what goes wrong is counted. In float64."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hamq.sampling.batch_last import scan_last
+from hamq.sampling.chain import ChainState, make_scales, run_chain
+from hamq.sampling.walls import make_potential
+from tests.sampling.posed import MATRIX, MEANS, STD, WALLS, box, gaussian
+
+NUM, NUM_LEAPFROG, STEP, SHARPNESS = 40, 3, 1.1, 10.0
+
+
+def posed(walls, kind, mean=MEANS["inside"], step=STEP):
+    """(potential, scales, start): mass of the untruncated normal, diagonal where walls reflect."""
+    potential = make_potential(walls, gaussian(kind, mean), box(), SHARPNESS)
+    factor = np.diag(STD) if kind == "product" or walls == "reflect" else np.linalg.cholesky(np.asarray(MATRIX))
+    matrices = factor, np.linalg.inv(factor), factor @ factor.T
+    is_diagonal = kind == "product" or walls == "reflect"
+    given = (jnp.asarray(np.diag(m) if is_diagonal else m) for m in matrices)
+    start = jnp.asarray([0.1, -0.4])
+    return potential, make_scales(*given, step), ChainState(start, potential.energy(start), potential.gradient(start))
+
+
+def noise(num=NUM, seed=0):
+    rng = np.random.default_rng(seed)
+    return jnp.asarray(rng.normal(size=(num, 2))), jnp.asarray(np.log(rng.random(num)))
+
+
+def written_out(potential, scales, start, momentum, log_uniform):
+    """The textbook's chain in p and M⁻¹: half kick, drift, half kick; accept by H."""
+    energy, gradient = jax.jit(lambda y: potential.energy(y)), jax.jit(lambda y: potential.gradient(y))
+    stride, kick = (np.diag(a) if a.ndim == 1 else np.asarray(a) for a in (scales.stride, scales.kick))
+    y, states, gains = np.asarray(start.position), [], []
+    for p, log_u in zip(np.asarray(momentum), np.asarray(log_uniform), strict=True):
+        end, w = y, stride @ p
+        for _ in range(NUM_LEAPFROG):
+            w = w - kick @ np.asarray(gradient(jnp.asarray(end))) / 2
+            end, w = (np.asarray(v) for v in potential.fold(jnp.asarray(end + w), jnp.asarray(w)))
+            w = w - kick @ np.asarray(gradient(jnp.asarray(end))) / 2
+        before = float(energy(jnp.asarray(y))) + p @ p / 2
+        end_p = np.linalg.solve(stride, w)
+        gains.append(before - float(energy(jnp.asarray(end))) - end_p @ end_p / 2)
+        y = end if log_u < gains[-1] else y
+        states.append(y)
+    return np.stack(states), np.asarray(gains)
+
+
+@pytest.mark.parametrize("kind", ["product", "correlated"])
+@pytest.mark.parametrize("walls", WALLS)
+def test_equals_a_chain_written_out(x64, walls, kind):
+    potential, scales, start = posed(walls, kind)
+    momentum, log_uniform = noise()
+    end, chain = jax.jit(lambda p, u: run_chain(potential, scales, start, p, u, NUM_LEAPFROG))(momentum, log_uniform)
+    positions, gains = written_out(potential, scales, start, momentum, log_uniform)
+    np.testing.assert_allclose(chain.positions, positions, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(chain.acceptance, np.exp(np.minimum(gains, 0)), atol=1e-8)
+    np.testing.assert_array_equal(chain.has_moved, np.asarray(log_uniform) < gains)
+    assert 3 < np.sum(chain.has_moved) < NUM - 3, "some must be accepted and some rejected"
+    np.testing.assert_allclose(chain.gradients, jax.vmap(potential.gradient)(chain.positions), rtol=1e-8, atol=1e-9)
+    last = chain.positions[-1], potential.energy(chain.positions[-1]), chain.gradients[-1]
+    for found, expected in zip(end, last, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["product", "correlated"])
+def test_is_the_same_in_any_batch(x64, kind):
+    """Two vmaps, of states that have their own random numbers and of actions that share them, against chains alone."""
+    means = jnp.asarray([MEANS["inside"], MEANS["face"], MEANS["outside"]])
+    noises = [noise(12, seed) for seed in range(4)]
+    momenta, log_uniforms = (jnp.stack(a) for a in zip(*noises, strict=True))
+
+    def one(mean, momentum, log_uniform):
+        return run_chain(*posed("logit", kind, mean), momentum, log_uniform, NUM_LEAPFROG)
+
+    over_actions = jax.vmap(one, in_axes=(0, None, None))
+    _, batch = jax.jit(jax.vmap(over_actions, in_axes=(None, 0, 0)))(means, momenta, log_uniforms)
+    alone = jax.jit(one)
+    for s, a in np.ndindex(4, 3):
+        _, expected = alone(means[a], momenta[s], log_uniforms[s])
+        for found, wanted in zip(batch, expected, strict=True):
+            np.testing.assert_allclose(found[s, a], wanted, rtol=1e-9, atol=1e-9)
+
+
+def test_trajectories_that_fly_off_are_rejected_and_counted(x64):
+    """A step of 10¹⁰⁰ overflows to NaN: the chain stays where it is, and says so."""
+    potential, scales, start = posed("sigmoid", "product", step=1e100)
+    _, chain = jax.jit(lambda p, u: run_chain(potential, scales, start, p, u, NUM_LEAPFROG))(*noise(5))
+    np.testing.assert_array_equal(chain.positions, np.broadcast_to(start.position, (5, 2)))
+    assert np.all(chain.is_nonfinite) and not np.any(chain.has_moved) and np.all(chain.acceptance == 0)
+
+
+def test_scans_equal_those_of_jax(x64):
+    """Carry, inputs and what is given, some shared and some not, under two vmaps."""
+
+    def body(given, carry, x):
+        total = carry["sum"] + given * x["vector"] + x["number"]
+        return {"sum": total}, jnp.sum(total)
+
+    rng = np.random.default_rng(0)
+    given, start = jnp.asarray(rng.normal(size=(3, 2))), jnp.asarray(rng.normal(size=(4, 2)))
+    xs = {"vector": jnp.asarray(rng.normal(size=(4, 5, 2))), "number": jnp.asarray(rng.normal(size=5))}
+
+    def both(given, start, vector):
+        carried = {"sum": start}, xs | {"vector": vector}
+        return scan_last(body, given, *carried), jax.lax.scan(lambda c, x: body(given, c, x), *carried)
+
+    over_starts = jax.vmap(both, in_axes=(None, 0, 0))
+    found, expected = jax.jit(jax.vmap(over_starts, in_axes=(0, None, None)))(given, start, xs["vector"])
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), found, expected)
+    assert found[1].shape == (3, 4, 5)
