@@ -6,7 +6,6 @@ arrays that have the batch last, steps of it are `vmap`s over that axis, and `cu
 `vmap`s, however many there are, into the one.
 """
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -22,12 +21,6 @@ def alone(*arrays: Array) -> list[Array]:
     return [jnp.asarray(a)[..., None] for a in arrays]
 
 
-def spread(*arrays: Array) -> tuple[Array, ...]:
-    """The arrays with a last axis of the same size; a size of 1 is what all of a batch share."""
-    size = max(a.shape[-1] for a in arrays)
-    return tuple(jnp.broadcast_to(a, (*a.shape[:-1], size)) for a in arrays)
-
-
 def over_last(function: Callable, size: int) -> Callable:
     """`vmap` over the last axis of arguments that have `size` there, and not over those of which all share one."""
 
@@ -37,11 +30,6 @@ def over_last(function: Callable, size: int) -> Callable:
         return jax.vmap(function, in_axes=axes, out_axes=-1, axis_size=size)(*given)
 
     return batched
-
-
-def sum_rows(array: Array) -> Array:
-    """The sum over a short first axis, written out: XLA vectorises sums, but not loops that sum."""
-    return functools.reduce(jnp.add, [array[i] for i in range(array.shape[0])])
 
 
 def batched_last(run: Callable) -> Callable:

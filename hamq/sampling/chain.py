@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
-from hamq.sampling.batch_last import alone, batched_last, over_last, sum_rows
+from hamq.sampling.batch_last import alone, batched_last, over_last
 from hamq.sampling.leapfrog import apply, leap, unrolled
 from hamq.sampling.registers import fits_registers, run_in_registers
 from hamq.sampling.walls import AbstractPotential
@@ -108,7 +108,7 @@ def run_batch(
     def gained(potential, scales, old_energy, momentum, y, w, g):
         energy = potential.energy(y)
         end_momentum = apply(scales.inverse_stride, w + 0.5 * apply(scales.kick, g))
-        return energy, old_energy - energy + 0.5 * sum_rows(momentum**2 - end_momentum**2)
+        return energy, old_energy - energy + 0.5 * jnp.sum(momentum**2 - end_momentum**2)
 
     def transition(state, noise):
         momentum, log_uniform = noise

@@ -21,7 +21,6 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from hamq.sampling.batch_last import sum_rows
 from hamq.sampling.leapfrog import apply
 from hamq.sampling.modes import Modes, choose, difference, wrapped
 from hamq.sampling.walls import AbstractPotential, LogitPotential
@@ -157,7 +156,8 @@ def propose_coordinate(potential: AbstractPotential, modes: Modes, noise: Coordi
 def log_marginal(potential: AbstractPotential, marginal: Marginal, x: Float[Array, ""]) -> Float[Array, ""]:
     """log density of `propose_coordinate` at x; the even part is there wherever the normals underflow."""
     axis, offsets = marginal.axis, x - marginal.centres
-    density = sum_rows(marginal.heights * jnp.exp(-0.5 * (offsets / marginal.stds) ** 2))
+    parts = marginal.heights * jnp.exp(-0.5 * (offsets / marginal.stds) ** 2)
+    density = functools.reduce(jnp.add, [*parts])  # written out: within a loop that sums, exp would not be vectorised
     if potential.wraps.any():
         width = axis.upper - axis.lower
         # The nearest image and one on each side; off the circles the first alone.
