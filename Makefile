@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test check docs examples bench bench-full clean
+.PHONY: demo test check docs examples bench bench-full faults clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
@@ -34,6 +34,10 @@ bench: $(READY)
 
 bench-full: $(READY)
 	$(BIN)/python -m benchmarks.run --full
+
+# Kills, full disks, damaged files, nonsense to read: half an hour. Writes docs/reliability.md from its record.
+faults: $(READY)
+	$(BIN)/python -m faults.run
 
 clean:
 	rm -rf .venv build dist site .pytest_cache .ruff_cache .hypothesis

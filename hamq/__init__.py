@@ -5,8 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hamq.certificates import theory as theory
+    from hamq.certificates.certificate import Certificate as Certificate
+    from hamq.certificates.certificate import PartialCertificate as PartialCertificate
+    from hamq.certificates.certify import certify as certify
+    from hamq.certificates.chain_diagnosis import ChainDiagnosis as ChainDiagnosis
     from hamq.certificates.comparison import Comparison as Comparison
     from hamq.certificates.comparison import compare as compare
+    from hamq.certificates.diagnostics import diagnose as diagnose
     from hamq.certificates.linear_quadratic import lqr_policy as lqr_policy
     from hamq.certificates.model_predictive import mpc_policy as mpc_policy
     from hamq.certificates.rollouts import Rollouts as Rollouts
@@ -49,6 +54,8 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Anchors": "hamq.completion.anchors",
+    "ChainDiagnosis": "hamq.certificates.chain_diagnosis",
+    "Certificate": "hamq.certificates.certificate",
     "Comparison": "hamq.certificates.comparison",
     "Evaluation": "hamq.envs.evaluation",
     "Exhaustive": "hamq.sampling.exhaustive",
@@ -59,6 +66,7 @@ _HOME = {
     "IID": "hamq.sampling.iid",
     "Importance": "hamq.sampling.importance",
     "NuclearNorm": "hamq.completion.nuclear_norm",
+    "PartialCertificate": "hamq.certificates.certificate",
     "Problem": "hamq.problem.problem",
     "ProductActions": "hamq.problem.actions",
     "Residuals": "hamq.certificates.tensor_residual",
@@ -68,7 +76,9 @@ _HOME = {
     "Solution": "hamq.exact.solution",
     "TensorSolution": "hamq.tensor.solution",
     "UnnormalizedKernel": "hamq.problem.kernel",
+    "certify": "hamq.certificates.certify",
     "compare": "hamq.certificates.comparison",
+    "diagnose": "hamq.certificates.diagnostics",
     "draw_each": "hamq.learning.draws",
     "effective_rank": "hamq.completion.rank",
     "evaluate": "hamq.envs.evaluation",

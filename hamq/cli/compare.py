@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
+from hamq.certificates.certificate import rounded_up
 from hamq.certificates.comparison import Comparison, compare
 from hamq.cli import problems
 from hamq.cli.cache import use_compilation_cache
@@ -18,6 +19,7 @@ from hamq.exact.bellman import make_operator
 from hamq.exact.solution import Solution
 from hamq.exact.value_iteration import solve_exact
 from hamq.problem.problem import Problem
+from hamq.runs.certificate import RunCertificate
 from hamq.runs.problem_hash import problem_hash
 from hamq.runs.reading import Run, read_run
 
@@ -37,13 +39,17 @@ def run(request: Request) -> int:
     found = {name: compare(_q(run), exact, operator) for name, run in runs.items()}
     between = [_between(first, second) for first, second in itertools.combinations(runs.items(), 2)]
     if request.options["output"].json:
-        described = {name: dataclasses.asdict(row) | _spent(runs[name]) for name, row in found.items()}
+        described = {
+            name: dataclasses.asdict(row) | _spent(runs[name]) | _certified(runs[name]) for name, row in found.items()
+        }
         print_json({"problem": problem.name, "exact": exact.result, "runs": described, "between": between})
         return 0
     console = make_console()
     console.print(str(problem), style="bold")
     console.print(f"Exact answer: {exact.result}.")
     console.print(comparison_table({name: (row, _spent(runs[name])) for name, row in found.items()}))
+    if certificates := {name: run.certificate for name, run in runs.items() if run.certificate is not None}:
+        console.print(_certified_table(found, certificates))
     if len(runs) > 1:
         console.print(_between_table(between))
     console.print(MEANING, style="dim")
@@ -91,6 +97,13 @@ def _spent(run: Run) -> dict[str, Any]:
     return {"gradients": run.summary.get("gradient_evaluations"), "seconds": run.summary.get("seconds")}
 
 
+def _certified(run: Run) -> dict[str, Any]:
+    """The bound of `sup` and of the loss in any state and on average, where the run was certified."""
+    names = ("sentence", "is_vacuous", "method", "confidence", "error", "worst_loss", "mean_loss")
+    found = run.certificate
+    return {"certificate": None if found is None else {name: getattr(found, name) for name in names}}
+
+
 def comparison_table(rows: dict[str, tuple[Comparison, dict[str, Any]]]) -> Table:
     """One row per table of action values, and two for scale."""
     table = make_table(("run", *MEASURES, "gradients", "seconds"), ("run",))
@@ -106,6 +119,19 @@ def comparison_table(rows: dict[str, tuple[Comparison, dict[str, Any]]]) -> Tabl
         ("greedy on the random policy's Q", row.random_policy_loss),
     ):
         table.add_row(name, *[""] * 4, f"{loss:.2g}", "", "", style="dim")
+    return table
+
+
+def _certified_table(found: dict[str, Comparison], certificates: dict[str, RunCertificate]) -> Table:
+    """What was certified beside what is true; a bound that says nothing stays away."""
+    columns = ("run", "sup", "certified", "policy loss", "certified", "confidence", "method")
+    table = make_table(columns, ("run", "method"), "Certified by hamq certify, with its confidence")
+    for name, certificate in certificates.items():
+        sup, loss = f"{found[name].sup:.2g}", f"{found[name].policy_loss:.2g}"
+        bounds = ["no bound", "no bound"]
+        if certificate.is_bound:
+            bounds = [f"≤ {rounded_up(certificate.error)}", f"≤ {rounded_up(certificate.mean_loss)}"]
+        table.add_row(name, sup, bounds[0], loss, bounds[1], f"{certificate.confidence:.4g}", certificate.method)
     return table
 
 

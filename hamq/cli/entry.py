@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from hamq.cli.messages import say
+from hamq.cli.messages import inert, say
 from hamq.cli.parsing import COMMANDS, Request, parse, suggestion
 from hamq.cli.place import place_of
 
@@ -86,12 +86,16 @@ def _is_refusal(error: Exception) -> bool:
     return Path(__file__).parents[1] in Path(raised_in).parents
 
 
+def _warn(sentence: str) -> None:
+    print(f"warning: {inert(sentence)}", file=sys.stderr, flush=True)
+
+
 @contextlib.contextmanager
 def _plain_warnings() -> Iterator[None]:
     """Warnings as one line, without the place in the source."""
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
-        warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr, flush=True)
+        warnings.showwarning = lambda message, *_, **__: _warn(str(message))
         yield
 
 

@@ -3,7 +3,7 @@
 from hamq.cli.cache import use_compilation_cache
 from hamq.cli.finished import problem_of, read_finished, solution_of
 from hamq.cli.gym_options import EvaluateOptions
-from hamq.cli.messages import print_json, say
+from hamq.cli.messages import print_json, say, tell
 from hamq.cli.parsing import Request
 from hamq.cli.progress import Progress
 from hamq.envs.evaluation import evaluate
@@ -21,7 +21,7 @@ def run(request: Request) -> int:
     if output.json:
         print_json({"run": name, **scored.summary()})
     else:
-        print(scored)
+        tell(str(scored))
     return 0
 
 

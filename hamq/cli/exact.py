@@ -4,7 +4,7 @@ import dataclasses
 
 from hamq.cli import problems
 from hamq.cli.cache import use_compilation_cache
-from hamq.cli.messages import print_json
+from hamq.cli.messages import print_json, tell
 from hamq.cli.parsing import Request
 from hamq.cli.recording import Recording
 from hamq.cli.report import page_beside, require_place
@@ -35,10 +35,10 @@ def run(request: Request) -> int:
         print_json(head | {"error": solution.error} | summary | {"out": output.out, "report": page})
     else:
         value = solution.value
-        print(f"{named.name}: {solution.result}.")
-        print(f"V* lies between {value.min():.6g} and {value.max():.6g}; {len(solution.history)} sweeps.")
+        tell(f"{named.name}: {solution.result}.")
+        tell(f"V* lies between {value.min():.6g} and {value.max():.6g}; {len(solution.history)} sweeps.")
         if output.out is not None:
-            print(f"Saved in {output.out}; hamq show, hamq compare and hamq report read it.")
+            tell(f"Saved in {output.out}; hamq show, hamq compare and hamq report read it.")
         if page is not None:
-            print(f"The page is {page}.")
+            tell(f"The page is {page}.")
     return 0 if solution.converged else FAILED

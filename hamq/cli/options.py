@@ -88,6 +88,8 @@ class HMCOptions:
     """Chains per pair, which share num_samples."""
     calibrate: bool | None = None
     """Weight the draws by what is known of the density; None: yes with logit walls."""
+    dispersed: bool = False
+    """Start chains at random places around the modes, not at them."""
 
 
 @dataclasses.dataclass(frozen=True)

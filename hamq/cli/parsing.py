@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import tyro
 
-from hamq.cli import gym_options, options, tensor_options
+from hamq.cli import certify_options, diagnose_options, gym_options, options, tensor_options
 
 COMMANDS = {
     "list": ("", "the problems of the zoo"),
@@ -23,6 +23,8 @@ COMMANDS = {
     "show": ("RUN", "what a run folder holds"),
     "report": ("RUN [RUN ...]", "a page to look at runs: maps of policy, value and error, convergence, facts"),
     "plot": ("RUN [RUN ...]", "a picture for papers: maps of policy, value and error"),
+    "certify": ("RUN", "how far a run is from Q*, and what its policy loses, with stated confidence"),
+    "diagnose": ("RUN", "whether fresh chains agree on the value that a run found"),
     "evaluate": ("RUN", "the policy of a run, scored in an environment of Gymnasium"),
     "paper": ("FIGURE [FIGURE ...]", "the paper's figures and claims, as printed, corrected and improved"),
 }
@@ -160,6 +162,10 @@ def _chosen(command: str, words: Sequence[str], values: dict[str, str | None]) -
         return {"study": options.StudyOptions()}
     if command == "evaluate":
         return {"output": gym_options.EvaluateOptions()}
+    if command == "certify":
+        return {"output": certify_options.CertifyOptions()}
+    if command == "diagnose":
+        return {"output": diagnose_options.DiagnoseOptions()}
     if command == "plot":
         return {"output": options.PlotOptions()}
     if command == "report":

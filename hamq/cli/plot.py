@@ -7,7 +7,7 @@ from typing import Any
 
 from hamq.cli.cache import use_compilation_cache
 from hamq.cli.finished import problem_of, read_finished, short_names, solution_of
-from hamq.cli.messages import print_json, say
+from hamq.cli.messages import print_json, say, tell
 from hamq.cli.parsing import Request
 from hamq.report.policy_map import FORMATS, is_plot, plot, write_plot
 from hamq.runs.reading import Run
@@ -37,7 +37,7 @@ def run(request: Request) -> int:
         print_json({"runs": words, "picture": str(path), "axes": list(axes), "at": at})
     else:
         against = f", against {exact[0]}" if exact and len(words) > 1 else ""
-        print(f"{path}: {', '.join(words)}{against}.")
+        tell(f"{path}: {', '.join(words)}{against}.")
     return 0
 
 
@@ -47,6 +47,8 @@ def require_free(path: Path) -> None:
         raise ValueError(f"-o {path}: a picture ends in one of {', '.join(FORMATS)}; choose another name.")
     if not path.parent.is_dir():
         raise ValueError(f"there is no folder {path.parent} for the picture; make it, or choose another with -o.")
+    if path.is_symlink():
+        raise ValueError(f"{path} is a link, and would be written through; choose another name with -o.")
     try:
         is_taken = path.exists() and (path.is_dir() or not is_plot(path))
     except OSError as error:

@@ -7,7 +7,7 @@ from hamq.cli import problems
 from hamq.cli.animating import animated
 from hamq.cli.cache import use_compilation_cache
 from hamq.cli.finished import read_finished, short_names
-from hamq.cli.messages import print_json, say
+from hamq.cli.messages import print_json, say, tell
 from hamq.cli.parsing import Request
 from hamq.exact.solution import Solution
 from hamq.problem.problem import Problem
@@ -36,9 +36,9 @@ def run(request: Request) -> int:
         runs = dict(zip(names, found, strict=True))
         print_json({"runs": runs, "page": str(path), "layers": written.layers, "notes": written.notes})
     else:
-        print(f"{path}: {'; '.join(written.layers)}.")
+        tell(f"{path}: {'; '.join(written.layers)}.")
         for note in written.notes:
-            print(f"{note}.")
+            tell(f"{note}.")
     return 0
 
 
@@ -46,6 +46,8 @@ def require_free(path: Path) -> None:
     """Refuses a place where something else is than a page of ours."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder; give the page a name, such as {path / REPORT}.")
+    if path.is_symlink():  # of a folder that somebody else made it may lead anywhere
+        raise ValueError(f"{path} is a link, and would be written through; choose another name with -o.")
     try:
         is_taken = path.exists() and not is_page(path)
     except OSError as error:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hamq.cli.cache import use_compilation_cache
-from hamq.cli.messages import say
+from hamq.cli.messages import say, tell
 from hamq.cli.options import FIGURES
 from hamq.cli.parsing import Request
 from hamq.cli.progress import Progress
@@ -90,4 +90,4 @@ def _print(verdicts: Sequence[tuple[str, str]], num_pictures: int, folder: Path,
     for quote, verdict in verdicts:
         table.add_row(quote, verdict)
     make_console().print(table)
-    print(f"{num_pictures} pictures in {folder}; captions, tables and the measurements behind each verdict in {written}.")
+    tell(f"{num_pictures} pictures in {folder}; captions, tables and the measurements behind each verdict in {written}.")

@@ -16,8 +16,10 @@ from hamq.learning.devices import LostProcessError
 from hamq.problem.problem import Problem
 from hamq.runs.config import FREE_FIELDS
 from hamq.runs.encoding import plain
+from hamq.runs.errors import DamagedError
 from hamq.runs.problem_hash import problem_hash
-from hamq.runs.reading import Run
+from hamq.runs.reading import Run, read_run
+from hamq.runs.storage import CHECKPOINT
 from hamq.types import NonFiniteError
 
 Found = TypeVar("Found")
@@ -58,6 +60,16 @@ def open_recording(
 def is_done(before: Run | None, config: dict[str, Any]) -> bool:
     """Whether the run that is to be resumed has already come to its end."""
     return before is not None and before.is_finished and before.config == plain(config, "config")
+
+
+def read_before(out: str | None) -> Run | None:
+    """The run that is to be resumed; None where its last checkpoint is damaged: what came after the one before is lost."""
+    try:
+        return read_run(out or "")
+    except DamagedError as error:
+        if error.name != CHECKPOINT:
+            raise
+        return None
 
 
 def beginning(recording: Recording, otherwise: str) -> str:

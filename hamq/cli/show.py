@@ -11,7 +11,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from hamq.cli.messages import print_json
+from hamq.cli.messages import inert, print_json
 from hamq.cli.parsing import Request
 from hamq.cli.tables import make_console, make_table
 from hamq.runs.reading import Run, read_run
@@ -40,6 +40,8 @@ def run(request: Request) -> int:
     console = make_console()
     console.print(_settings(name, found))
     console.print(_result(found))
+    if found.certificate is not None:
+        console.print(f"Certificate: {found.certificate.sentence}")
     if (line := _health(found)) is not None:
         console.print(line)
     if len(found.history):
@@ -66,6 +68,7 @@ def _described(found: Run) -> dict[str, Any]:
         "converged": found.converged,
         "error": found.error,
         "residual": found.residual,
+        "certificate": None if found.certificate is None else found.certificate.facts(),
         "health": health_summary(found),
         "summary": found.summary,
         "history": {name: column.tolist() for name, column in found.history.columns.items()},
@@ -97,7 +100,7 @@ def _result(found: Run) -> Text:
         return Text(saved, "yellow")
     more = " It can be resumed with more --iterations." if can_resume(found) else ""
     more += "" if found.cores is None else f"\n{_ranks(found)}"
-    return Text(f"{found.result}.", "green" if found.converged else "yellow") + Text(more)
+    return Text(f"{inert(str(found.result))}.", "green" if found.converged else "yellow") + Text(more)
 
 
 def health_summary(found: Run) -> dict[str, Any] | None:

@@ -14,14 +14,14 @@ from hamq.cli import problems
 from hamq.cli.arguments import free_fields, make_config, solve_arguments
 from hamq.cli.cache import use_compilation_cache
 from hamq.cli.interruption import Interruption
-from hamq.cli.messages import print_json, say
+from hamq.cli.messages import print_json, say, tell
 from hamq.cli.options import RunOptions
 from hamq.cli.parsing import Request
 from hamq.cli.place import place_of
 from hamq.cli.processes import Order, give, joined, receive
 from hamq.cli.recording import Recording
 from hamq.cli.report import page_beside, require_place
-from hamq.cli.session import beginning, carry_out, is_done, open_recording, require_sense
+from hamq.cli.session import beginning, carry_out, is_done, open_recording, read_before, require_sense
 from hamq.exact.solution import Solution
 from hamq.exact.value_iteration import solve_exact
 from hamq.learning.devices import Devices, is_any
@@ -31,7 +31,7 @@ from hamq.problem.counts import as_count
 from hamq.problem.problem import Problem
 from hamq.runs.encoding import plain
 from hamq.runs.problem_hash import problem_hash
-from hamq.runs.reading import Run, read_run
+from hamq.runs.reading import Run
 from hamq.types import NonFiniteError
 
 FAILED = 1
@@ -81,7 +81,7 @@ def _lead(task: Task) -> int:
     try:
         if output.report:
             require_place(output.out)
-        before = read_run(output.out or "") if output.resume else None
+        before = read_before(output.out) if output.resume else None
         opened = open_recording(output, task.config, problem, free_fields(task.arguments))
     except Exception as error:
         give(task.devices, Order(same, refused=str(error)))
@@ -181,12 +181,12 @@ def _report(task: Task, summary: dict[str, Any], page: str | None) -> int:
     if output.json:
         print_json(summary | {"out": output.out, "report": page})
     else:
-        print(f"{summary['problem']}: {summary['result']}.")
-        print(f"{summary['iterations']} iterations in {summary['seconds']:.1f} s, {summary['samples']:,} draws.")
+        tell(f"{summary['problem']}: {summary['result']}.")
+        tell(f"{summary['iterations']} iterations in {summary['seconds']:.1f} s, {summary['samples']:,} draws.")
         if summary["comparison"] is not None:
-            print(f"Against the exact answer: {Comparison(**summary['comparison'])}.")
+            tell(f"Against the exact answer: {Comparison(**summary['comparison'])}.")
         if output.out is not None:
-            print(f"Saved in {output.out}; hamq show, hamq compare and hamq report read it.")
+            tell(f"Saved in {output.out}; hamq show, hamq compare and hamq report read it.")
         if page is not None:
-            print(f"The page is {page}.")
+            tell(f"The page is {page}.")
     return task.code(summary["converged"])

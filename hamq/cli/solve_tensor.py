@@ -5,10 +5,10 @@ from typing import Any
 
 from hamq.cli import problems
 from hamq.cli.cache import use_compilation_cache
-from hamq.cli.messages import print_json, say
+from hamq.cli.messages import print_json, say, tell
 from hamq.cli.parsing import Request
 from hamq.cli.report import REPORT, require_place, write
-from hamq.cli.session import beginning, carry_out, is_done, open_recording, require_sense
+from hamq.cli.session import beginning, carry_out, is_done, open_recording, read_before, require_sense
 from hamq.cli.solve import FAILED, size_of, sizes_of, summary_of
 from hamq.cli.tensor_arguments import make_config, tensor_arguments
 from hamq.cli.tensor_options import TensorRunOptions
@@ -25,7 +25,7 @@ def run(request: Request) -> int:
     problem = problems.build(named)
     arguments = tensor_arguments(request, problem)
     config = make_config(named, arguments, output)
-    before = read_run(output.out) if output.resume else None
+    before = read_before(output.out) if output.resume else None
     solution = None
     with open_recording(output, config, problem) as recording:
         if before is not None and is_done(before, config):
@@ -69,10 +69,10 @@ def _print(output: TensorRunOptions, summary: dict[str, Any], page: str | None) 
     if output.json:
         print_json(summary | {"out": output.out, "report": page})
         return
-    print(f"{summary['problem']}: {summary['result']}.")
+    tell(f"{summary['problem']}: {summary['result']}.")
     ranks = ", ".join(map(str, summary["ranks"]))
-    print(f"{summary['iterations']} iterations in {summary['seconds']:.1f} s, ranks {ranks}.")
+    tell(f"{summary['iterations']} iterations in {summary['seconds']:.1f} s, ranks {ranks}.")
     if output.out is not None:
-        print(f"Saved in {output.out}; hamq show and hamq report read it.")
+        tell(f"Saved in {output.out}; hamq show and hamq report read it.")
     if page is not None:
-        print(f"The page is {page}.")
+        tell(f"The page is {page}.")

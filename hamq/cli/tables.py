@@ -2,17 +2,28 @@
 
 import sys
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
+
+from hamq.cli.messages import inert
 
 PLAIN_WIDTH = 110
 """Where nobody says how wide a line may be."""
 
 
+class InertConsole(Console):
+    """A console on which texts stay texts, whoever wrote them."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(inert(text), **options)
+
+
 def make_console() -> Console:
-    return Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False, markup=False)
+    return InertConsole(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False, markup=False, emoji=False)
 
 
 def make_table(columns: Sequence[str], texts: Collection[str], title: str | None = None) -> Table:

@@ -120,6 +120,7 @@ def settle(
     max_bytes: int | None,
     max_evaluations: int | None,
     operator: BellmanOperator | None = None,
+    start: Float[np.ndarray, " S"] | None = None,
 ) -> tuple[BellmanOperator, FixedPoint, History]:
     """The fixed point of V → choose(backup(V)), the operator it was found with, its quadrature refined, and all sweeps.
 
@@ -131,7 +132,7 @@ def settle(
         raise ValueError(f"max_sweeps must be a whole number of at least 1, got {max_sweeps!r}.")
     given, record = operator is not None, Record()
     operator = operator or make_operator(problem, LOOSE, max_bytes, max_evaluations)
-    solved, allowed = operator.solve(choose, tolerance, max_sweeps, record), math.inf
+    solved, allowed = operator.solve(choose, tolerance, max_sweeps, record, start), math.inf
     while solved.reason == "slack" and isinstance(operator.law, DenseLaw) and not given:
         error, before = operator.law.quadrature_error, allowed
         allowed = SHARE * tolerance * (1 - problem.discount) / (problem.discount * float(np.ptp(solved.value)))

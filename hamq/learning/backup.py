@@ -103,7 +103,7 @@ def expected_values(problem: Problem, draws: PairDraws, value: Float[np.ndarray,
     return make_stock(draws).expected(problem, value)
 
 
-def single(value: Float[np.ndarray, " S"]) -> Float[np.ndarray, " S"]:
+def single(value: Float[np.ndarray, "*J S"]) -> Float[np.ndarray, "*J S"]:
     with np.errstate(over="ignore"):  # becomes inf, which the caller stops at and names
         return np.asarray(value, np.float32)
 

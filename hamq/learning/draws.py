@@ -270,11 +270,7 @@ def draw_tile(
 
     def draw_pair(state, action, pair_key):
         draws, info = sampler.draw(Target(problem, state, action), key=pair_key)
-        log_weights = draws.log_weights if sampler.weighs else None
-        if problem.law == "linear":
-            return (draws.points, log_weights), info
-        located = jax.vmap(problem.grid.locate, in_axes=1)(draws.points)
-        return (located.astype(smallest_integer(problem.num_states)), log_weights), info
+        return (locations_of(problem, draws.points), draws.log_weights if sampler.weighs else None), info
 
     def draw_row(state, index, chosen):
         state_key = jr.fold_in(key, index)
@@ -285,6 +281,13 @@ def draw_tile(
         return jax.vmap(draw_pair)(states, actions[chosen], action_keys)
 
     return jax.vmap(draw_row)(*rows)
+
+
+def locations_of(problem: Problem, points: Float[Array, "d n"]) -> Shaped[Array, "*d n"]:
+    """What is kept of draws: their grid indices, or the points themselves (linear law)."""
+    if problem.law == "linear":
+        return points
+    return jax.vmap(problem.grid.locate, in_axes=1)(points).astype(smallest_integer(problem.num_states))
 
 
 def smallest_integer(num_states: int) -> type:

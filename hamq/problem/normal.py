@@ -48,11 +48,11 @@ def _unnormalised(grid: Grid, axis: int, law: Law, mean: Array, std: Array) -> F
         edges = grid.axis_edges(axis)
         z = (_array(edges, mean) - mean) / std
         step = _array(np.diff(edges), mean) / std
-        return _log_interval_mass(z[:-1], z[1:], step)
+        return log_interval_mass(z[:-1], z[1:], step)
     return _log_hat_masses(grid, axis, mean, std)
 
 
-def _log_interval_mass(a: Array, b: Array, step: Array) -> Array:
+def log_interval_mass(a: Array, b: Array, step: Array) -> Array:
     """log(Φ(b) − Φ(a)) for a < b = a + step."""
     near = jnp.where(a + b > 0, a, -b)  # mirrored, so that the nearer end comes first
     straddles = near < 0

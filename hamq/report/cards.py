@@ -33,6 +33,15 @@ class Table:
         return self.fills_width or len(self.header) > MAX_COLUMNS
 
 
+@dataclass(frozen=True)
+class FactsCard:
+    """A card of its own; see `facts_card`."""
+
+    title: str
+    facts: Sequence[tuple[str, str]]
+    lead: str = ""
+
+
 def card(title: str, body: str) -> str:
     """A titled part of the page; nothing where there is nothing to say."""
     if not body:
@@ -40,10 +49,11 @@ def card(title: str, body: str) -> str:
     return f'<section class="card">\n<h2>{html.escape(title)}</h2>\n{body}\n</section>'
 
 
-def facts_card(title: str, facts: Sequence[tuple[str, str]]) -> str:
-    """(label, text), one below the other."""
+def facts_card(title: str, facts: Sequence[tuple[str, str]], lead: str = "") -> str:
+    """A text to lead in, and below it (label, text), one below the other."""
     lines = [f"<dt>{html.escape(label)}</dt><dd>{html.escape(text)}</dd>" for label, text in facts]
-    return card(title, "<dl>\n" + "\n".join(lines) + "\n</dl>" if lines else "")
+    listed = "<dl>\n" + "\n".join(lines) + "\n</dl>" if lines else ""
+    return card(title, (f'<p class="lead">{html.escape(lead)}</p>\n' if lead else "") + listed)
 
 
 def table_card(table: Table) -> str:

@@ -11,7 +11,8 @@ COSTS = {"samples": "draws", "density_evaluations": "densities", "gradient_evalu
 """Columns of the history, and their words."""
 ORDER = (
     *("Result", "Problem", "Size", "Law", "Method", "Sampler", "Completion", "Settings", "Ranks", "Order of the axes"),
-    *("Residual", "Certified", "Against Q*", "Sampler health", "Policy", "Backups", "Cost", "Time", "Written with"),
+    *("Residual", "Certified", "Certificate", "Against Q*", "Sampler health", "Policy", "Backups", "Cost", "Time"),
+    "Written with",
 )
 """Of all facts, where runs with different ones stand side by side."""
 

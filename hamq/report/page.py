@@ -34,8 +34,8 @@ from typing import Any
 
 from hamq.problem.grid import Grid
 from hamq.report.animation import Animation
+from hamq.report.cards import FactsCard, card, facts_card, table_card
 from hamq.report.cards import Table as Table
-from hamq.report.cards import card, facts_card, table_card
 from hamq.report.curves import Chart, drawn
 from hamq.report.layers import AnyLayer, encoded, require_fitting
 from hamq.report.layers import Layer as Layer
@@ -61,12 +61,14 @@ def make_page(
     animations: Sequence[Animation | Mapping[str, Any]] = (),
     *,
     runs: Sequence[str] = ("",),
+    cards: Sequence[FactsCard] = (),
     is_smooth: bool = False,
 ) -> str:
     """The page as text.
 
-    `facts` are (label, text). `runs` are the names of those that the layers belong to. `is_smooth`: tables are interpolated
-    at first, instead of shown as cells. `animations` is what animation.js plays: it finds the list in the page's data.
+    `facts` are (label, text), `cards` hold more of them. `runs` are the names of those that the layers belong to.
+    `is_smooth`: tables are interpolated at first, instead of shown as cells. `animations` is what animation.js plays: it
+    finds the list in the page's data.
     """
     names = [f"s{i + 1}" for i in range(grid.dimension)] if axis_names is None else list(axis_names)
     if len(names) != grid.dimension:
@@ -85,6 +87,7 @@ def make_page(
             "title": html.escape(title),
             "summary": _summary(layers, grid, runs),
             "facts": facts_card("The solution", facts),
+            "cards": "\n".join(facts_card(one.title, one.facts, one.lead) for one in cards),
             "curves": card("Convergence", drawn(charts)),
             "tables": "\n".join(table_card(table) for table in tables if not table.is_wide),
             "wide_tables": "\n".join(table_card(table) for table in tables if table.is_wide),

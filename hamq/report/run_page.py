@@ -17,6 +17,7 @@ from hamq.problem.grid import Grid
 from hamq.problem.problem import Problem, listed_actions
 from hamq.report.animation import Animation
 from hamq.report.cards import Table
+from hamq.report.certificate import certificate_card, certificate_layers
 from hamq.report.convergence import Member, convergence_charts
 from hamq.report.facts import ORDER, Facts, dimensions, law_of, title_of
 from hamq.report.layers import AnyLayer
@@ -101,6 +102,7 @@ def write_run_page(
         next((one.axis_names for one in shown if one.axis_names), None),
         animations,
         runs=[one.name for one in shown],
+        cards=[certificate_card(shown[0].run.certificate)] if is_alone and shown[0].run.certificate else (),
         is_smooth=all(law_of(one.run) == "linear" for one in shown),
     )
     return Written(path, tuple(dict.fromkeys(layer.name for layer in layers)), tuple(notes))
@@ -147,11 +149,17 @@ def _layers(one: Shown, number: int, exact: Float[np.ndarray, "S A"] | None) -> 
     assert run.q is not None
     actions = one.actions()
     notes = [] if actions is not None else [f"actions are shown by their number: {one.why_not}"]
-    return [*table_layers(run.q, one.grid.points, actions, exact, run.health, number)], notes
+    bounds = certificate_layers(run.certificate, run.q, one.grid.points, number)
+    return [*table_layers(run.q, one.grid.points, actions, exact, run.health, number), *bounds], notes
+
+
+def _certified(run: Run) -> Facts:
+    return [] if run.certificate is None else [("Certificate", run.certificate.sentence)]
 
 
 def _runs_table(shown: Sequence[Shown], facts: Sequence[Facts]) -> Table:
-    """A column for each run, a row for each fact that any of them has."""
+    """A column for each run, a row for each fact that any of them has; of a certificate its sentence."""
+    facts = [[*of_one, *_certified(one.run)] for one, of_one in zip(shown, facts, strict=True)]
     labels = sorted({label for of_one in facts for label, _ in of_one}, key=ORDER.index)
     rows = [[label, *("; ".join(text for name, text in of_one if name == label) for of_one in facts)] for label in labels]
     return Table("The runs", ["", *(one.name for one in shown)], rows, fills_width=True)

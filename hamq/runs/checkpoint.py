@@ -12,7 +12,7 @@ import numpy as np
 
 from hamq.exact.solution import History
 from hamq.runs.encoding import decode, encode_arrays
-from hamq.runs.errors import RunError
+from hamq.runs.errors import RunError, damaged
 from hamq.runs.storage import CHECKPOINT
 
 HISTORY_PREFIX = "history/"
@@ -33,7 +33,11 @@ def encode_checkpoint(arrays: Mapping[str, np.ndarray], history: History) -> byt
 def decode_checkpoint(folder: Path, content: bytes) -> Checkpoint:
     arrays = decode(folder, CHECKPOINT, content)
     columns = {name: arrays.pop(name) for name in list(arrays) if name.startswith(HISTORY_PREFIX)}
-    return Checkpoint(arrays, History(**{name.removeprefix(HISTORY_PREFIX): column for name, column in columns.items()}))
+    try:
+        history = History(**{name.removeprefix(HISTORY_PREFIX): column for name, column in columns.items()})
+    except (TypeError, ValueError) as error:
+        raise damaged(folder, CHECKPOINT, error) from error
+    return Checkpoint(arrays, history)
 
 
 def require_like(folder: Path, arrays: Mapping[str, np.ndarray], like: Mapping[str, np.ndarray]) -> None:

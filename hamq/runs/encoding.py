@@ -8,6 +8,7 @@ The bytes depend on the values alone: no time stamps.
 import csv
 import io
 import json
+import math
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,8 +25,8 @@ def decode(folder: Path, name: str, content: bytes) -> Any:
     decoders = {".json": decode_json, ".npz": decode_arrays, ".csv": decode_history}
     try:
         return decoders[Path(name).suffix](content)
-    except (ValueError, EOFError, OSError, RuntimeError, zipfile.BadZipFile) as error:
-        raise damaged(folder, name, error) from error
+    except Exception as error:  # zipfile, NumPy, csv and json raise a dozen kinds, MemoryError among them
+        raise damaged(folder, name, str(error).partition("\n")[0] or type(error).__name__) from error
 
 
 def encode_json(value: dict[str, Any]) -> bytes:
@@ -34,7 +35,10 @@ def encode_json(value: dict[str, Any]) -> bytes:
 
 
 def decode_json(content: bytes) -> dict[str, Any]:
-    return json.loads(content.decode("utf-8", "surrogatepass"))
+    found = json.loads(content.decode("utf-8", "surrogatepass"))
+    if not isinstance(found, dict):
+        raise ValueError(f"it holds a {type(found).__name__}, not a JSON object")
+    return found
 
 
 def plain(value: Any, field: str) -> Any:
@@ -67,12 +71,27 @@ def encode_arrays(arrays: Mapping[str, np.ndarray]) -> bytes:
 
 
 def decode_arrays(content: bytes) -> dict[str, np.ndarray]:
-    arrays = {}
+    """Reads no more than there is: members are stored as they are, one after the other, and headers are not believed."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        for member in archive.infolist():
-            with archive.open(member) as file:
-                arrays[member.filename.removesuffix(".npy")] = np.lib.format.read_array(file, allow_pickle=False)
-    return arrays
+        members = archive.infolist()
+        if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+            raise ValueError("its arrays are compressed, and hamq stores them as they are")
+        if sum(member.file_size for member in members) > len(content):
+            raise ValueError("its arrays are larger than the file")
+        return {member.filename.removesuffix(".npy"): _array(archive.read(member)) for member in members}
+
+
+def _array(content: bytes) -> np.ndarray:
+    file = io.BytesIO(content)
+    version = np.lib.format.read_magic(file)
+    headers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    if version not in headers:
+        raise ValueError(f"an array has the format version {version}")
+    shape, _, dtype = headers[version](file)
+    if math.prod(shape) * dtype.itemsize != len(content) - file.tell() or dtype.hasobject:
+        raise ValueError(f"an array of shape {shape!r:.60} and dtype {dtype!s:.60} does not have its {len(content)} bytes")
+    file.seek(0)
+    return np.lib.format.read_array(file, allow_pickle=False)
 
 
 def encode_history(history: History) -> bytes:
@@ -104,6 +123,8 @@ def _column(texts: tuple[str, ...]) -> np.ndarray:
         return np.asarray([text == "True" for text in texts])
     if texts and all(text.removeprefix("-").isdecimal() for text in texts):
         numbers = [int(text) for text in texts]
+        if not -(2**63) <= min(numbers) <= max(numbers) < (2**64 if min(numbers) >= 0 else 2**63):
+            raise ValueError("a column has whole numbers beyond 64 bits")
         # Without its type NumPy would make floats of 2⁶³ and 0 together.
         return np.asarray(numbers, np.uint64) if max(numbers) >= 2**63 and min(numbers) >= 0 else np.asarray(numbers)
     return np.asarray([float(text) for text in texts])
@@ -121,7 +142,11 @@ def _check_array(name: str, array: np.ndarray) -> None:
         raise RunError(f"Checkpoint: {name} is of type {type(array).__name__}; give a NumPy array, by np.asarray.")
     # Objects would need pickle; types that NumPy does not have itself (bfloat16) would come back as raw bytes.
     is_native = array.dtype.kind in "biufcmMSUV" and not array.dtype.hasobject
-    if not is_native or np.lib.format.descr_to_dtype(np.lib.format.dtype_to_descr(array.dtype)) != array.dtype:
+    if (
+        not is_native
+        or not str(array.dtype).isascii()
+        or np.lib.format.descr_to_dtype(np.lib.format.dtype_to_descr(array.dtype)) != array.dtype
+    ):
         raise RunError(
             f"Checkpoint: {name} has dtype {array.dtype}, which npz cannot hold without pickle; "
             "convert it to a type of NumPy, or take a view such as .view(np.uint16)."

@@ -7,6 +7,13 @@ class RunError(ValueError):
     """A run folder that cannot be read, written or continued; the sentence says which file, why, and what to do."""
 
 
-def damaged(folder, name: str, why: object) -> RunError:
-    """The error of a file whose content is not what was written."""
-    return RunError(f"{name} of {folder} is damaged: {why}; {START_AGAIN}.")
+class DamagedError(RunError):
+    """A file whose content is not what was written; `name` is the file's."""
+
+    def __init__(self, sentence: str, name: str):
+        super().__init__(sentence)
+        self.name = name
+
+
+def damaged(folder, name: str, why: object, remedy: str = START_AGAIN) -> DamagedError:
+    return DamagedError(f"{name} of {folder} is damaged: {why}; {remedy}.", name)

@@ -3,8 +3,10 @@
     config.json     what was asked for: a dict that only its author understands
     history.csv     one row per iteration
     checkpoint.npz  the arrays that the solver continues from, and the history up to them
+    previous.npz    the checkpoint before, in case that the last one is damaged (previous.py)
     result.npz      the table or the tensor train (result.py); only in a finished run
     result.json     the result sentence, whether it converged, the error bound or residual, and the caller's summary
+    certificate.*   what `hamq certify` found out about the table (certificate.py), until the run goes on
     manifest.json   which contents count (manifest.py)
     hamq.lock       held by the writer (lock.py)
 
@@ -20,22 +22,25 @@ from typing import Any
 
 import numpy as np
 
+from hamq.certificates.certificate import Certificate, PartialCertificate
 from hamq.exact.solution import History, Solution
 from hamq.runs import storage
+from hamq.runs.certificate import encode_certificate, fingerprint
 from hamq.runs.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint, require_like
 from hamq.runs.config import FREE_FIELDS, require_same_config
 from hamq.runs.encoding import decode, encode_arrays, encode_history, encode_json, plain
 from hamq.runs.errors import RunError
 from hamq.runs.lock import LOCK, Lock
 from hamq.runs.manifest import FORMAT, MANIFEST, Manifest, package_versions, read_manifest, sha256
+from hamq.runs.previous import read_sound
 from hamq.runs.result import arrays_of, outcome_of
-from hamq.runs.storage import CHECKPOINT, CONFIG, HISTORY, RESULT, TABLES
+from hamq.runs.storage import BOUNDS, CERTIFICATE, CHECKPOINT, CONFIG, HISTORY, PREVIOUS, RESULT, TABLES
 from hamq.tensor.solution import TensorSolution
 from hamq.types import HamqWarning
 
 
 class RunFolder:
-    """Made by `create` or `resume`; holds the lock until it is closed. A context manager."""
+    """Made by `create`, `resume` or `open`; holds the lock until it is closed. A context manager."""
 
     def __init__(self, path: Path, lock: Lock):
         self.path = path
@@ -73,30 +78,52 @@ class RunFolder:
         *,
         free: Collection[str] = FREE_FIELDS,
     ) -> "RunFolder":
-        """The run of this folder, every file verified, to be continued. Only the `free` config fields may differ."""
+        """The run of this folder, every file verified, to be continued. Only the `free` config fields may differ.
+
+        Where the last checkpoint is damaged, the run goes back to the one before, with a warning.
+        """
         config = plain(config, "config")
         folder = Path(path).absolute()
         read_manifest(folder)  # what is not a run folder gets no lock file
         run = cls(folder, Lock(folder))
         try:
-            manifest, contents = storage.read_all(folder)
+            sound = read_sound(folder)
+            manifest = sound.manifest
             if manifest.problem != problem_hash:
                 raise RunError(
                     f"{folder} holds a run of the problem with hash {manifest.problem}, not {problem_hash}; "
                     "resume with the problem it was started with, or choose another folder."
                 )
-            require_same_config(folder, decode(folder, CONFIG, contents[CONFIG]), config, free)
+            require_same_config(folder, decode(folder, CONFIG, sound.contents[CONFIG]), config, free)
             _warn_of_other_versions(folder, manifest.versions)
-            run._commit({CONFIG: encode_json(config)})
+            run._commit({CONFIG: encode_json(config), **sound.restored}, sound.dropped)
+            if sound.said:
+                warnings.warn(sound.said, HamqWarning, stacklevel=2)
+        except BaseException:
+            run.close()
+            raise
+        return run
+
+    @classmethod
+    def open(cls, path: str | os.PathLike) -> "RunFolder":
+        """The run of this folder as it is, every file verified, to say more about its result."""
+        folder = Path(path).absolute()
+        read_manifest(folder)
+        run = cls(folder, Lock(folder))
+        try:
+            storage.read_all(folder)
         except BaseException:
             run.close()
             raise
         return run
 
     def save_checkpoint(self, arrays: Mapping[str, np.ndarray], history: History) -> None:
-        """Replaces the last checkpoint. A finished run is unfinished again: its result was that of fewer iterations."""
+        """Replaces the last checkpoint, which stays as the one before.
+
+        A finished run is unfinished again: its result was that of fewer iterations.
+        """
         contents = {CHECKPOINT: encode_checkpoint(arrays, history), HISTORY: encode_history(history)}
-        self._commit(contents, dropped=(TABLES, RESULT))
+        self._commit(contents, dropped=(TABLES, RESULT, CERTIFICATE, BOUNDS))
 
     def load_checkpoint(self, like: Mapping[str, np.ndarray] | None = None) -> Checkpoint | None:
         """The last checkpoint, None before the first; refused unless names, shapes and dtypes are those of `like`."""
@@ -125,7 +152,17 @@ class RunFolder:
         }
         if arrays is not None:
             contents[CHECKPOINT] = encode_checkpoint(arrays, solution.history)
-        self._commit(contents)
+        self._commit(contents, dropped=(CERTIFICATE, BOUNDS))
+
+    def save_certificate(self, certificate: Certificate | PartialCertificate, q: np.ndarray) -> None:
+        """Replaces the certificate of the result. Refused unless its table is `q`, the one that was certified."""
+        manifest = read_manifest(self.path)
+        is_table = TABLES in manifest.files
+        held = decode(self.path, TABLES, storage.read_verified(self.path, manifest, TABLES)) if is_table else {}
+        if "q" not in held or fingerprint(held["q"]) != fingerprint(q):
+            raise RunError(f"{self.path} does not hold the table that was certified; certify the one that it holds.")
+        # The versions stay those that solved: a run that goes on is compared with them.
+        self._commit(encode_certificate(certificate, q), dropped=(CERTIFICATE, BOUNDS), versions=manifest.versions)
 
     def close(self) -> None:
         self._lock.release()
@@ -136,13 +173,21 @@ class RunFolder:
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def _commit(self, contents: Mapping[str, bytes], dropped: Collection[str] = ()) -> None:
+    def _commit(
+        self, contents: Mapping[str, bytes], dropped: Collection[str] = (), versions: dict[str, str] | None = None
+    ) -> None:
         if not self._lock.is_held:
             raise RunError(f"{self.path} was closed; write before the end of its `with`, or open it again by resume.")
         old = read_manifest(self.path)
         kept = {name: digest for name, digest in old.files.items() if name not in dropped}
         new = kept | {name: sha256(content) for name, content in contents.items()}
-        storage.commit(self.path, Manifest(old.problem, package_versions(), new), contents)
+        last = None
+        if CHECKPOINT in contents and CHECKPOINT in old.files and PREVIOUS not in dropped:
+            last = next((path for path in storage.places(self.path, old, CHECKPOINT) if path.exists()), None)
+        if last is not None:
+            new[PREVIOUS] = old.files[CHECKPOINT]
+        manifest = Manifest(old.problem, versions or package_versions(), new)
+        storage.commit(self.path, manifest, contents, {} if last is None else {PREVIOUS: last})
 
 
 def _require_free(folder: Path, overwrite: bool) -> None:

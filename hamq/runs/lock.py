@@ -25,7 +25,7 @@ class Lock:
         if fcntl is None:
             raise RunError(f"{folder} cannot be locked: this system has no flock; write runs on Linux or macOS.")
         try:
-            descriptor = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o666)
+            descriptor = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         except OSError as error:
             raise RunError(f"{folder} cannot be written: {error.strerror}; choose another folder.") from error
         try:

@@ -11,6 +11,7 @@ import hashlib
 import importlib.metadata
 import json
 import platform
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from hamq.runs.errors import RunError, damaged
 MANIFEST = "manifest.json"
 FORMAT = "hamq run folder"
 FORMAT_VERSION = 1
+NAME = re.compile(r"[a-z]+\.(json|csv|npz)")
+DIGEST = re.compile(r"[0-9a-f]{64}")
 PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "equinox")
 
 
@@ -42,6 +45,8 @@ def sha256(content: bytes) -> str:
 def read_manifest(folder: Path) -> Manifest:
     """The manifest as it is on disk; RunError if there is none, or not a sound one."""
     try:
+        if (folder / MANIFEST).exists() and not (folder / MANIFEST).is_file():  # a pipe would be waited for
+            raise damaged(folder, MANIFEST, "it is not a file")
         content = (folder / MANIFEST).read_bytes()
     except (FileNotFoundError, NotADirectoryError) as error:
         raise RunError(f"{folder} is not a run folder: it has no {MANIFEST}; give the --out folder of a run.") from error
@@ -55,12 +60,25 @@ def read_manifest(folder: Path) -> Manifest:
             raise ValueError(f"its format is {found['format']!r}, not {FORMAT!r}")
     except (ValueError, AttributeError, KeyError, RecursionError) as error:
         raise damaged(folder, MANIFEST, error) from error
-    if found["version"] != FORMAT_VERSION:
+    if found.get("version") != FORMAT_VERSION:
         raise RunError(
-            f"{folder} has format version {found['version']} and this hamq reads {FORMAT_VERSION}; "
+            f"{folder} has format version {found.get('version')!r:.20} and this hamq reads {FORMAT_VERSION}; "
             "read it with the hamq that wrote it."
         )
+    if found.keys() != {"format", "version", "sha256", *(field.name for field in dataclasses.fields(Manifest))}:
+        raise damaged(folder, MANIFEST, "it has other fields than a manifest")
+    if not _is_plain(found["problem"], found["versions"], found["files"]):
+        raise damaged(folder, MANIFEST, "it does not name files of the folder with their SHA-256")
     return Manifest(found["problem"], found["versions"], found["files"])
+
+
+def _is_plain(problem: Any, versions: Any, files: Any) -> bool:
+    """Whether all are texts, and no name or digest leads out of the folder: both become parts of paths."""
+    if not (isinstance(problem, str) and isinstance(versions, dict) and isinstance(files, dict)):
+        return False
+    if not all(isinstance(text, str) for text in (*versions.values(), *files.values())):
+        return False
+    return all(NAME.fullmatch(name) and DIGEST.fullmatch(digest) for name, digest in files.items())
 
 
 @functools.cache

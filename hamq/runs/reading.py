@@ -10,8 +10,10 @@ from jaxtyping import Float
 
 from hamq.exact.solution import History
 from hamq.runs import storage
+from hamq.runs.certificate import RunCertificate, certificate_of
 from hamq.runs.encoding import decode
-from hamq.runs.manifest import Manifest
+from hamq.runs.errors import damaged
+from hamq.runs.manifest import MANIFEST, Manifest
 from hamq.runs.result import fields_of, outcome_names
 from hamq.runs.storage import CONFIG, HISTORY, RESULT, TABLES
 
@@ -22,7 +24,7 @@ class Run:
 
     A run of `solve` or `exact` has `q`; one of `solve-tensor` has `cores`, each of axis `order[k]`, and `residual` (see
     `TensorSolution`; `load_tensor` makes one). `health` holds the arrays of `Health` by name, where draws were reused; None
-    in runs of versions that did not write it.
+    in runs of versions that did not write it. `certificate` is what `hamq certify` found out about `q`.
     """
 
     path: Path
@@ -37,6 +39,7 @@ class Run:
     cores: tuple[np.ndarray, ...] | None = None
     order: tuple[int, ...] | None = None
     residual: float | None = None
+    certificate: RunCertificate | None = None
     result: str | None = None
     converged: bool | None = None
     summary: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -56,6 +59,7 @@ def read_run(path: str | os.PathLike) -> Run:
     # A checkpoint is what only the solver can read.
     found = {name: decode(folder, name, content) for name, content in contents.items() if name != storage.CHECKPOINT}
     summary = found.get(RESULT, {})
+    _require_outcome(folder, found)
     held = fields_of(folder, found[TABLES]) if TABLES in found else {}
     return Run(
         path=folder,
@@ -63,6 +67,17 @@ def read_run(path: str | os.PathLike) -> Run:
         history=found.get(HISTORY, History()),
         manifest=manifest,
         **held,
+        certificate=certificate_of(folder, found, held.get("q")),
         **{name: summary.pop(name) for name in outcome_names("cores" in held) if name in summary},
         summary=summary,
     )
+
+
+def _require_outcome(folder: Path, found: dict[str, Any]) -> None:
+    """Refuses half a result, or one that says nothing: only somebody who means harm writes them."""
+    if (TABLES in found) != (RESULT in found):
+        raise damaged(folder, MANIFEST, f"it names one of {TABLES} and {RESULT} without the other")
+    if RESULT in found:
+        kinds = {"result": str, "converged": bool}
+        if wrong := [name for name, kind in kinds.items() if not isinstance(found[RESULT].get(name), kind)]:
+            raise damaged(folder, RESULT, f"its {wrong[0]} is not a {kinds[wrong[0]].__name__}")

@@ -48,13 +48,17 @@ def fields_of(folder: Path, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     names = [f"{CORE}{k}" for k in range(len(arrays) - 1)]
     if "order" in arrays and arrays.keys() == {"order", *names}:
         cores, order = tuple(arrays[name] for name in names), arrays["order"]
-        if not _is_train(cores) or sorted(order.ravel().tolist()) != list(range(len(cores))):
+        is_order = order.dtype.kind in "iu" and sorted(order.ravel().tolist()) == list(range(len(cores)))
+        if not _is_train(cores) or not is_order:
             raise damaged(folder, TABLES, "its cores are not those of a tensor train")
         return {"cores": cores, "order": tuple(order.ravel().tolist())}
     health = {name.removeprefix(HEALTH): array for name, array in arrays.items() if name.startswith(HEALTH)}
     tables = {name: array for name, array in arrays.items() if not name.startswith(HEALTH)}
     if "q" not in tables or not tables.keys() <= {"q", "lower", "upper"}:
         raise damaged(folder, TABLES, f"its arrays {sorted(arrays)} are neither tables nor a tensor train")
+    kinds = {(array.shape, array.dtype.type) for array in tables.values()}
+    if len(kinds) > 1 or tables["q"].ndim != 2 or tables["q"].dtype.kind != "f" or not tables["q"].size:
+        raise damaged(folder, TABLES, "its tables are not all of float numbers [states, actions]")
     if not health:  # nothing was reused, or an older version wrote it
         return tables
     kind, kinds = (tables["q"].shape[:1], np.float64), {(array.shape, array.dtype.type) for array in health.values()}

@@ -8,42 +8,63 @@ A change of a run (`commit`) goes through these steps; a kill or a power cut may
 3. They are renamed to their own names (`settle`). Until then readers find them under the names with the SHA-256.
 
 Contents that no manifest names are leftovers: ignored when reading, removed when the folder is next written.
-Readers need no lock; one that meets a commit reads again.
+Readers need no lock; one that meets a commit reads again. Nothing outside of the folder is ever written: what is written
+aside is a new file, never one behind a link that somebody put there.
 """
 
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
-from hamq.runs.errors import RunError, damaged
+from hamq.runs.errors import START_AGAIN, RunError, damaged
 from hamq.runs.manifest import MANIFEST, Manifest, read_manifest, sha256
 
 CONFIG = "config.json"
 HISTORY = "history.csv"
 CHECKPOINT = "checkpoint.npz"
+PREVIOUS = "previous.npz"
+"""The checkpoint before, which previous.py reads where the last one is damaged."""
 TABLES = "result.npz"
 RESULT = "result.json"
-NAMES = (CONFIG, HISTORY, CHECKPOINT, TABLES, RESULT)
+CERTIFICATE = "certificate.json"
+BOUNDS = "certificate.npz"
+NAMES = (CONFIG, HISTORY, PREVIOUS, CHECKPOINT, TABLES, RESULT, CERTIFICATE, BOUNDS)
 NEXT = ".next"
+GO_BACK = "continue with --resume, which goes on from the checkpoint before it"
 
 
-def commit(folder: Path, manifest: Manifest, contents: Mapping[str, bytes]) -> None:
-    """Makes `manifest` the folder's; `contents` are the files of it that changed. The caller holds the lock."""
+def commit(
+    folder: Path, manifest: Manifest, contents: Mapping[str, bytes], kept: Mapping[str, Path] = MappingProxyType({})
+) -> None:
+    """Makes `manifest` the folder's; `contents` are the files of it that changed. The caller holds the lock.
+
+    `kept` are names that take over the content that another file has until now.
+    """
     signed = manifest.encode()
     try:
-        for name, content in contents.items():
-            write_synced(folder / (name + NEXT), content)
-            os.replace(folder / (name + NEXT), folder / _aside(name, manifest))
-        write_synced(folder / (MANIFEST + NEXT), signed)
-        sync_folder(folder)
-        os.replace(folder / (MANIFEST + NEXT), folder / MANIFEST)
-        sync_folder(folder)
+        _write(folder, manifest, signed, contents, kept)
     except OSError as error:
         num_bytes = sum(map(len, contents.values())) + len(signed)
         raise RunError(
             f"{folder} could not be written ({error.strerror}): {num_bytes} bytes are needed; what was saved before is "
             "still there; make room and continue with --resume."
         ) from error
+
+
+def _write(folder: Path, manifest: Manifest, signed: bytes, contents: Mapping[str, bytes], kept: Mapping[str, Path]) -> None:
+    try:
+        for name in (*kept, *contents):
+            if name in kept:
+                _keep(kept[name], folder / (name + NEXT))
+            else:
+                write_synced(folder / (name + NEXT), contents[name])
+            os.replace(folder / (name + NEXT), folder / _aside(name, manifest))
+        write_synced(folder / (MANIFEST + NEXT), signed)
+        sync_folder(folder)
+        os.replace(folder / (MANIFEST + NEXT), folder / MANIFEST)
+        sync_folder(folder)
     finally:
         # Looks at the manifest on disk: an interrupt may come between the rename and Python's next line.
         settle(folder)
@@ -72,11 +93,13 @@ def leftovers(folder: Path) -> list[Path]:
 
 
 def read_all(folder: Path) -> tuple[Manifest, dict[str, bytes]]:
-    """The manifest and the content of every file that it names, each verified."""
+    """The manifest and the content of every file that it names, each verified; not of the spare checkpoint."""
     while True:
         manifest = read_manifest(folder)
+        if CONFIG not in manifest.files:
+            raise damaged(folder, MANIFEST, f"it does not name {CONFIG}")
         try:
-            return manifest, {name: read_verified(folder, manifest, name) for name in manifest.files}
+            return manifest, {name: read_verified(folder, manifest, name) for name in manifest.files if name != PREVIOUS}
         except RunError:
             if read_manifest(folder) == manifest:
                 raise
@@ -85,22 +108,31 @@ def read_all(folder: Path) -> tuple[Manifest, dict[str, bytes]]:
 
 def read_verified(folder: Path, manifest: Manifest, name: str) -> bytes:
     """The content of one file; RunError if it is not the one that the manifest names."""
-    for path in (folder / _aside(name, manifest), folder / name):
+    remedy = GO_BACK if name == CHECKPOINT and PREVIOUS in manifest.files else START_AGAIN
+    for path in places(folder, manifest, name):
         try:
+            if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for, a device never ends
+                raise damaged(folder, name, "it is not a file", remedy)
             content = path.read_bytes()
         except FileNotFoundError:
             continue
         except OSError as error:
             raise RunError(f"{name} of {folder} cannot be read: {error.strerror}; check its permissions.") from error
         if sha256(content) != manifest.files[name]:
-            raise damaged(folder, name, f"the SHA-256 of its {len(content)} bytes is not the one in {MANIFEST}")
+            raise damaged(folder, name, f"the SHA-256 of its {len(content)} bytes is not the one in {MANIFEST}", remedy)
         return content
-    raise damaged(folder, name, "it is missing")
+    raise damaged(folder, name, "it is missing", remedy)
+
+
+def places(folder: Path, manifest: Manifest, name: str) -> tuple[Path, Path]:
+    """Where the content may be that the manifest names: the first of them that exists counts."""
+    return folder / _aside(name, manifest), folder / name
 
 
 def write_synced(path: Path, content: bytes) -> None:
     """Returns when the content, though not yet the name, is on the disk."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         rest = memoryview(content)
         while rest:
@@ -108,6 +140,15 @@ def write_synced(path: Path, content: bytes) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _keep(source: Path, target: Path) -> None:
+    """A second name for the content of a file, or a copy of it where the disk knows no second names."""
+    target.unlink(missing_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:
+        write_synced(target, source.read_bytes())
 
 
 def sync_folder(folder: Path) -> None:

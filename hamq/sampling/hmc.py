@@ -37,6 +37,7 @@ from hamq.sampling.jumps import (
     propose_coordinate,
     propose_jump,
 )
+from hamq.sampling.leapfrog import apply
 from hamq.sampling.modes import Modes, choose, find_modes
 from hamq.sampling.pilot import NUM_DRAWS, adapted_step_size
 from hamq.sampling.walls import AbstractPotential, LogitPotential, make_potential
@@ -46,6 +47,8 @@ WALLS = ("logit", "reflect", "sigmoid")
 GAUSSIAN_STEP = 0.6
 """Times d^(−1/4), as the acceptance of HMC asks for: 0.5 standard deviations at d = 2, 0.38 at d = 6, the best measured
 with 5 steps on truncated Gaussians (docs/sampling.md). Other densities adapt theirs."""
+DISPERSIONS = (2.0, 1.0, 0.5)
+"""Standard deviations of dispersed starts, in those of the mode: the first that the energy allows."""
 
 
 class ChainInfo(NamedTuple):
@@ -77,7 +80,9 @@ class HMC(AbstractSampler):
     known, and adapts it on a few pairs for all others. `walls` keeps the chain in the box (`walls.py`); `sharpness` is the
     paper's κ, used by `sigmoid` alone. Each of `num_chains` chains makes `num_warmup` draws that are thrown away and
     num_samples/num_chains that are kept. `calibrate` weights the draws so that they obey what is known of the density
-    (`calibration.py`); it needs walls="logit", where it is the default, and costs no evaluation.
+    (`calibration.py`); it needs walls="logit", where it is the default, and costs no evaluation. Chains start at modes, or
+    with `dispersed` at draws from the Laplace approximation with up to twice its standard deviations: chains that agree all
+    the same have forgotten where they began (certificates, diagnostics).
     """
 
     num_samples: int = eqx.field(static=True)
@@ -88,6 +93,7 @@ class HMC(AbstractSampler):
     num_warmup: int = eqx.field(static=True, default=5)
     num_chains: int = eqx.field(static=True, default=1)
     calibrate: bool | None = eqx.field(static=True, default=None)
+    dispersed: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self):
         require_count("HMC: num_samples", self.num_samples)
@@ -105,6 +111,11 @@ class HMC(AbstractSampler):
             raise ValueError(
                 f"HMC: calibrate=True needs walls='logit', got walls={self.walls!r}: draws at a wall obey no identity that "
                 "is known without the normaliser; use calibrate=None."
+            )
+        if self.dispersed and self.walls != "logit":
+            raise ValueError(
+                f"HMC: dispersed=True needs walls='logit', got walls={self.walls!r}: a start far from the mode may lie "
+                "outside of other walls; use dispersed=False."
             )
         _require_positive("HMC: step_size", self.step_size, "use None to have it adapted")
         _require_positive("HMC: sharpness", self.sharpness, "the authors' script has 80")
@@ -155,10 +166,15 @@ class HMC(AbstractSampler):
             num_nonfinite=jnp.sum(infos.is_nonfinite, dtype=jnp.int32),
             weight_share=effective_share(log_weights),
             has_failed=~(jnp.all(jnp.isfinite(start_energies)) & jnp.all(jnp.isfinite(points))),
-            density_evaluations=modes.density_evaluations + trajectories + self.num_chains + tries,
+            density_evaluations=modes.density_evaluations + trajectories + self.num_chains * self._per_start + tries,
             gradient_evaluations=modes.gradient_evaluations + trajectories * self.num_leapfrog + self.num_chains + jumps,
         )
         return Draws(points.T, log_weights), info
+
+    @property
+    def _per_start(self) -> int:
+        """Density evaluations of the start of a chain."""
+        return 2 + len(DISPERSIONS) if self.dispersed else 1
 
     def gradients_per_draw(self, problem: Problem) -> int:
         """What one more draw costs; a jump needs the gradient where it ends."""
@@ -173,7 +189,10 @@ class HMC(AbstractSampler):
 
     def _chain(self, potential: AbstractPotential, modes: Modes, num: int, *, key: Key):
         start_key, noise_key = jr.split(key)
-        position = modes.positions[choose(modes.log_weights, jr.uniform(start_key))]
+        k = choose(modes.log_weights, jr.uniform(start_key))
+        position = modes.positions[k]
+        if self.dispersed:
+            position = _dispersed(potential, position, modes.factors[k], key=jr.fold_in(start_key, 1))
         start = ChainState(position, potential.energy(position), potential.gradient(position))
         noise = _chain_noise(potential, modes, num, key=noise_key)
         if not _may_jump(potential):
@@ -280,6 +299,21 @@ def _chain_noise(potential: AbstractPotential, modes: Modes, num: int, *, key: K
 def _may_jump(potential: AbstractPotential) -> bool:
     """Gaussian densities have one mode in any box; nothing is known of others."""
     return isinstance(potential.density, UserDensity)
+
+
+def _dispersed(potential: AbstractPotential, mode: Float[Array, " d"], factor: Array, *, key: Key) -> Float[Array, " d"]:
+    """mode + c·L·z with the largest c whose energy is at most 1.5 times that of the Laplace approximation, and 1 more.
+
+    Beyond, the density falls much faster than the approximation, and a chain may be stuck there.
+    """
+    z = jr.normal(key, mode.shape, mode.dtype)
+    least = potential.energy(mode)
+    start = mode
+    for c in reversed(DISPERSIONS):
+        place = mode + c * apply(factor, z)
+        is_near = potential.energy(place) - least <= 0.75 * c**2 * jnp.sum(z**2) + 1
+        start = jnp.where(is_near, place, start)
+    return start
 
 
 def _choose(condition: Bool[Array, ""], new: ChainState, old: ChainState) -> ChainState:

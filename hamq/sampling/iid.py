@@ -2,7 +2,7 @@
 
 product    truncated normals by inverse distribution function, axis by axis (periodic axes: normals, wrapped)
 masses     inverse distribution function over the row of masses, for kernels whose masses fit
-rejection  correlated normals drawn until they fall into the box, with a cap on the tries
+rejection  correlated normals, coordinate by coordinate and kept with the right probability (`truncated_correlated.py`)
 """
 
 from typing import Literal
@@ -17,6 +17,7 @@ from jaxtyping import Array
 from hamq.problem import cells
 from hamq.problem.kernel import AbstractDensity, CorrelatedDensity, GaussianKernel, ProductDensity
 from hamq.problem.problem import Problem
+from hamq.sampling import truncated_correlated
 from hamq.sampling.draws import AbstractSampler, Draws, Info, Target, even_weights, make_info, require_count
 from hamq.sampling.exhaustive import MAX_EVALUATIONS_PER_PAIR, masses_cost
 from hamq.sampling.truncated_normal import truncated_normal
@@ -97,28 +98,30 @@ def _best_method(problem: Problem) -> Literal["product", "masses", "rejection"]:
 
 
 def _rejected(density: AbstractDensity, target: Target, num_samples: int, *, key: Key) -> tuple[Draws, Info]:
-    """Each draw tries until it falls into the box; has_failed when one of them ran out of tries."""
+    """Each draw tries until a proposal is kept; has_failed when one of them ran out of tries."""
     grid, d = target.problem.grid, target.problem.grid.dimension
+    assert isinstance(density, (ProductDensity, CorrelatedDensity))
+    if isinstance(density, ProductDensity):
+        factor = jnp.diag(density.std)
+        density = CorrelatedDensity(density.mean, factor, jnp.diag(1 / density.std**2))
+    given = truncated_correlated.in_order(grid, density)
 
     def missing(carry):
-        tries, _, is_inside = carry
-        return (tries < MAX_TRIES) & ~jnp.all(is_inside)
-
-    assert isinstance(density, (ProductDensity, CorrelatedDensity))
+        tries, _, is_kept = carry
+        return (tries < MAX_TRIES) & ~jnp.all(is_kept)
 
     def again(carry):
-        tries, points, is_inside = carry
-        normal = jr.normal(jr.fold_in(key, tries), (num_samples, d))
-        new = density.mean[None, :] + (
-            normal * density.std[None, :] if isinstance(density, ProductDensity) else normal @ density.cholesky.T
-        )
-        points = jnp.where(is_inside[:, None], points, new)
-        return tries + 1, points, is_inside | jax.vmap(grid.contains)(new)
+        tries, points, is_kept = carry
+        u = _uniforms((num_samples, d + 1), key=jr.fold_in(key, tries))
+        new, log_kept = jax.vmap(lambda of_one: truncated_correlated.propose(given, of_one[:d]))(u)
+        points = jnp.where(is_kept[:, None], points, new)
+        return tries + 1, points, is_kept | (jnp.log(u[:, d]) < log_kept)
 
     empty: tuple[Array, Array, Array] = (jnp.zeros((), jnp.int32), jnp.zeros((num_samples, d)), jnp.zeros(num_samples, bool))
-    _, points, is_inside = jax.lax.while_loop(missing, again, empty)
+    _, points, is_kept = jax.lax.while_loop(missing, again, empty)
     points = jax.vmap(grid.wrap)(points).T
-    return Draws(points, even_weights(num_samples)), make_info(has_failed=~jnp.all(is_inside))
+    is_valid = jnp.all(is_kept) & jnp.all(jnp.isfinite(points))
+    return Draws(points, even_weights(num_samples)), make_info(has_failed=~is_valid)
 
 
 def _uniforms(shape: tuple[int, ...], *, key: Key) -> Array:

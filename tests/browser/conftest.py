@@ -2,6 +2,7 @@
 
 import math
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from hamq.runs.folder import RunFolder
 from hamq.runs.reading import read_run
 from tests.browser.chromium import FLAGS, find_chromium, opened
 from tests.browser.posed import HOSTILE, HOSTILE_PROBLEM, Posed
+from tests.runs.posed_certificates import certificate
 
 POINTS = (5, 5, 7, 5, 7, 5)
 SIX = ("cart_double_pendulum", "--points", "5,5,7,5,7,5", "--periodic", "--law", "linear", "--noise", "0.05")
@@ -81,6 +83,20 @@ def pair(tmp_path_factory) -> Posed:
     hamq("exact", *PENDULUM, "--tolerance", "0.01", "--out", folder / "exact")
     hamq("report", folder / "early", folder / "exact", "-o", folder / "pair.html")
     return Posed(folder / "pair.html", {name: read_run(folder / name) for name in ("early", "exact")})
+
+
+@pytest.fixture(scope="session")
+def certified(tmp_path_factory, pair) -> Posed:
+    """The run that was stopped early, with bounds at random distances."""
+    folder = tmp_path_factory.mktemp("certified") / "early"
+    shutil.copytree(pair.run.path, folder)
+    problem = zoo.pendulum(points=(15, 11), num_actions=7, law="linear", noise=0.05)
+    assert pair.run.q is not None
+    with RunFolder.open(folder) as run:
+        run.save_certificate(certificate(problem, pair.run.q), pair.run.q)
+    made = read_run(folder)
+    write_run_page(folder / "certified.html", [Shown("early", made)])
+    return Posed(folder / "certified.html", {"early": made})
 
 
 @pytest.fixture(scope="session")

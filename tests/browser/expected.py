@@ -28,6 +28,12 @@ def layer(run: Run, name: str, exact: Run | None = None) -> np.ndarray:
     elif name in HEALTH:
         assert run.health is not None
         values = run.health[HEALTH[name]]
+    elif name == "Error bound":
+        assert run.certificate is not None and run.certificate.lower is not None and run.certificate.upper is not None
+        values = np.max([run.certificate.upper - run.q, run.q - run.certificate.lower], axis=(0, 2))
+    elif name == "Loss bound":
+        assert run.certificate is not None and run.certificate.policy_loss is not None
+        values = run.certificate.policy_loss
     else:
         assert name == "Error of the value" and exact is not None and exact.q is not None
         values = run.q.max(axis=1) - exact.q.max(axis=1)

@@ -165,6 +165,21 @@ def test_health_of_every_state_and_a_band_over_seeds(seeds, show, screenshots):
 POINTS_OF = "(bands) => bands.map((band) => band.getAttribute('points'))"
 
 
+def test_certified_bounds_have_a_card_and_their_maps(certified, show, screenshots):
+    kept = certified.run.certificate
+    with show(certified.path) as opened:
+        card = opened.page.locator(".card", has=opened.page.locator("h2", has_text="Certificate"))
+        assert card.locator(".lead").text_content() == kept.sentence
+        assert card.locator("dd").first.text_content() == f"|Q − Q*| ≤ {kept.error:.3g} in all pairs"
+        opened.page.uncheck("#smooth")
+        for name in ("Error bound", "Loss bound"):
+            opened.choose("layer", name)
+            state, panel, wanted = check_values(opened, certified, name, smooth=False)
+            check_pixels(opened, certified, state, panel, wanted, 0, wanted.max())
+            assert "0.95 confidence" in opened.page.locator("#about").text_content()
+        opened.page.screenshot(path=screenshots / "certified.png", full_page=True)
+
+
 def test_the_keyboard_moves_the_ring_and_the_pointer_reads(pair, show):
     with show(pair.path) as opened:
         opened.choose("layer", "Value")

@@ -28,7 +28,7 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.table import MUTANTS
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = ["hamq", "tests", "docs", "examples", "benchmarks", "pyproject.toml", "README.md"]
+COPIED = ["hamq", "tests", "docs", "examples", "benchmarks", "faults", "pyproject.toml", "README.md"]
 MAX_SECONDS = 600  # a loop inside XLA never returns to Python, so pytest's own limit cannot stop it
 COLOURS = {"KILLED": "green", "ALIVE": "bold red", "BROKEN": "bold yellow"}
 

@@ -6,6 +6,10 @@ ids, as few and as fast as see the bug.
 """
 
 from tests.mutants.mutant import Mutant
+from tests.mutants.table_certificates import CERTIFICATE_MUTANTS
+from tests.mutants.table_certify_cli import CERTIFY_CLI_MUTANTS
+from tests.mutants.table_diagnostics import DIAGNOSTIC_MUTANTS
+from tests.mutants.table_faults import FAULT_MUTANTS
 from tests.mutants.table_scale import SCALE
 from tests.mutants.table_study import STUDY_MUTANTS
 from tests.mutants.table_tensor import TENSOR
@@ -277,8 +281,8 @@ MUTANTS = [
     Mutant(
         "rejected-points-kept",
         "hamq/sampling/iid.py",
-        old="points = jnp.where(is_inside[:, None], points, new)",
-        new="points = jnp.where(is_inside[:, None], new, points)",
+        old="points = jnp.where(is_kept[:, None], points, new)",
+        new="points = jnp.where(is_kept[:, None], new, points)",
         tests=(AGREEMENT + "::test_independent_draws_agree_with_both_laws[correlated-rejection]",),
     ),
     Mutant(
@@ -898,6 +902,10 @@ MUTANTS = [
         new="root = jnp.linalg.cholesky((scaled + scaled.T) / 2 + jnp.eye(len(reach)))",
         tests=("tests/problem/test_lapack.py::test_samplers_make_no_call_of_their_own[user-logit]",),
     ),
+    *CERTIFICATE_MUTANTS,
+    *CERTIFY_CLI_MUTANTS,
+    *DIAGNOSTIC_MUTANTS,
+    *FAULT_MUTANTS,
     *SCALE,
     *STUDY_MUTANTS,
     *TENSOR,

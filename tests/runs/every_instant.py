@@ -13,12 +13,14 @@ import numpy as np
 
 from hamq.exact.solution import History
 from hamq.runs import storage
+from hamq.runs.checkpoint import decode_checkpoint
 from hamq.runs.errors import RunError
 from hamq.runs.folder import RunFolder
+from hamq.runs.manifest import read_manifest
 from hamq.runs.reading import read_run
 from tests.runs.posed import CONFIG, HASH, assert_same_arrays, history, state
 
-CALLS = ("open", "write", "fsync", "replace", "unlink", "ftruncate", "pwrite")
+CALLS = ("open", "write", "fsync", "replace", "link", "unlink", "ftruncate", "pwrite")
 
 
 class Ended:
@@ -102,6 +104,10 @@ def open_again(folder: Path, found: int) -> None:
             assert (checkpoint is None) == (number == 0)
             if checkpoint is not None:
                 assert_same_arrays(checkpoint.arrays, state(number))
+            spare = {3: 1, 4: 1, 5: 1, 6: 2}.get(found)  # the checkpoint before
+            if spare is not None:
+                content = storage.read_verified(folder, read_manifest(folder), storage.PREVIOUS)
+                assert_same_arrays(decode_checkpoint(folder, content).arrays, state(spare))
         assert state_of(folder) == found
     assert not storage.leftovers(folder)
 

@@ -25,7 +25,8 @@ def test_a_run_comes_back_whole(tmp_path, solution):
             run.save_checkpoint(state(number), history(number))
         run.finish(solution, {"seconds": 1.5, "cost": {"gradients": 10**12}})
     assert names(folder) == {
-        "config.json", "history.csv", "checkpoint.npz", "result.npz", "result.json", "manifest.json", "hamq.lock"
+        "config.json", "history.csv", "checkpoint.npz", "previous.npz", "result.npz", "result.json", "manifest.json",
+        "hamq.lock",
     }  # fmt: skip
     found = read_run(folder)
     assert (found.config, found.summary) == (CONFIG, {"seconds": 1.5, "cost": {"gradients": 10**12}})
@@ -82,7 +83,7 @@ def test_a_finished_run_can_be_continued(tmp_path, solution):
         assert read_run(folder).is_finished
         run.save_checkpoint(state(9), history(9))
         assert not read_run(folder).is_finished
-    assert names(folder) == {"config.json", "history.csv", "checkpoint.npz", "manifest.json", "hamq.lock"}
+    assert names(folder) == {"config.json", "history.csv", "checkpoint.npz", "previous.npz", "manifest.json", "hamq.lock"}
 
 
 def test_an_existing_run_is_kept_unless_told(tmp_path):

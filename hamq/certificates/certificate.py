@@ -1,0 +1,127 @@
+"""What is known of Q* once a table was certified: a bracket, what it says of the table and its policy, and at what cost."""
+
+import dataclasses
+import math
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float
+
+from hamq.learning.draws import Cost
+from hamq.problem.problem import Problem
+
+Method = Literal["exact", "guaranteed", "asymptotic"]
+METHODS: tuple[Method, ...] = ("exact", "guaranteed", "asymptotic")
+DIGITS = 3
+"""Of a bound that is printed."""
+USEFUL = 0.1
+"""A bound is worth its draws where it is below this part of the range of values."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Certificate:
+    """lower ≤ Q* ≤ upper in every pair at once, with probability `confidence` over the draws that certify.
+
+    method          exact (no draws, confidence 1), guaranteed (a theorem for independent draws of any law) or asymptotic
+                    (chains, as their number grows)
+    error           bound of max |Q − Q*|
+    policy_loss     per state, bound of V*(s) − V^π(s) of the greedy policy π of Q; `worst_loss` is its maximum
+    known_before    the bound of max |Q − Q*| that holds without any draw, by the rewards alone
+    draws           per pair, on average; 0 for `exact`
+    draws_needed    per pair, for a bracket of a tenth of the range of values, if its width falls as 1/√n; None where it is
+    cost            draws, density and gradient evaluations that were spent
+    """
+
+    problem: Problem
+    method: Method
+    confidence: float
+    lower: Float[np.ndarray, "S A"]
+    upper: Float[np.ndarray, "S A"]
+    error: float
+    policy_loss: Float[np.ndarray, " S"]
+    known_before: float
+    draws: float
+    draws_needed: int | None
+    cost: Cost
+    seconds: float
+
+    @property
+    def worst_loss(self) -> float:
+        return float(self.policy_loss.max())
+
+    @property
+    def is_vacuous(self) -> bool:
+        """Whether it says no more than the rewards alone, or cannot tell the best state from the worst one."""
+        if self.method == "exact":
+            return False
+        values = ((self.lower + self.upper) / 2).max(axis=1)
+        is_blind = float((self.upper - self.lower).max()) >= float(np.ptp(values)) > 0
+        return is_blind or not self.error < self.known_before
+
+    @property
+    def sentence(self) -> str:
+        """What may be quoted."""
+        name = self.problem.name
+        if self.is_vacuous:
+            needed = "" if self.draws_needed is None else f"; it takes about {self.draws_needed:,} to make them useful"
+            return (
+                f"{name}: {self.draws:,.0f} draws per pair are too few to say anything of use about Q*{needed}. The rewards "
+                f"alone say |Q − Q*| ≤ {rounded_up(self.known_before)}."
+            )
+        loss = rounded_up(self.worst_loss)
+        found = f"|Q − Q*| ≤ {rounded_up(self.error)} in all pairs, and the greedy policy loses {loss} at most"
+        if self.method == "exact":
+            return f"{name}: {found}; computed, with no draw, up to rounding and quadrature that the bounds include."
+        kind = "for independent draws of any law" if self.method == "guaranteed" else "asymptotic in the number of chains"
+        return f"{name}: with {self.confidence:.4g} confidence ({kind}) {found}; {self.draws:,.0f} fresh draws per pair."
+
+    def __repr__(self) -> str:
+        return f"Certificate({self.method}: {self.sentence})"
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class PartialCertificate:
+    """A statement about most pairs, where all of them are too many: no bound of |Q − Q*| follows from it.
+
+    With probability `confidence` at most `share` of ALL pairs have |TQ − Q| above `residual`, T the Bellman operator;
+    seen on `num_pairs` pairs drawn at random.
+    """
+
+    problem: Problem
+    method: Method
+    confidence: float
+    share: float
+    residual: float
+    num_pairs: int
+    draws: float
+    cost: Cost
+    seconds: float
+
+    @property
+    def is_vacuous(self) -> bool:
+        return not np.isfinite(self.residual)
+
+    @property
+    def sentence(self) -> str:
+        name, seen = self.problem.name, f"{self.num_pairs:,} of {self.problem.num_states * self.problem.num_actions:,} pairs"
+        if self.is_vacuous:
+            return f"{name}: {seen} are too few for a statement about {self.share:.0%} of the pairs; raise max_evaluations."
+        kind = "" if self.method == "guaranteed" else " (asymptotic in the number of chains)"
+        return (
+            f"{name}: with {self.confidence:.4g} confidence{kind} at most {self.share:.0%} of the pairs have |TQ − Q| above "
+            f"{rounded_up(self.residual)}, seen on {seen} with {self.draws:,.0f} fresh draws each; a quantile of the "
+            "residual, no bound of |Q − Q*|: raise max_evaluations for one."
+        )
+
+    def __repr__(self) -> str:
+        return f"PartialCertificate({self.method}: {self.sentence})"
+
+
+def rounded_up(bound: float | None) -> str:
+    """A bound with three digits, never less than it is; nothing where there is none."""
+    if bound is None:
+        return ""
+    if bound == 0 or not math.isfinite(bound):
+        return f"{bound:.{DIGITS}g}"
+    unit = 10.0 ** (math.floor(math.log10(abs(bound))) - DIGITS + 1)
+    return f"{math.ceil(bound / unit * (1 - 1e-12)) * unit:.{DIGITS}g}"

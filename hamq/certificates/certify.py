@@ -1,0 +1,115 @@
+"""How wrong a table can be: `hamq.certify`, which takes the strongest method that applies.
+
+exact        backups are computed: product kernels of any size that fits, others while their masses do
+guaranteed   independent draws and bets against their mean: a theorem for any law
+asymptotic   chains: right as their number grows
+
+docs/certificates.md has the proofs, the coverage that was measured, and what each reduction of variance is worth.
+"""
+
+import time
+from typing import Any
+
+import jax.random as jr
+import numpy as np
+from jaxtyping import Float
+
+from hamq.certificates.by_sums import certify_by_sums
+from hamq.certificates.certificate import METHODS, Certificate, Method, PartialCertificate
+from hamq.certificates.experiment import Kind, evaluations_per_draw, sampler_of
+from hamq.certificates.partial import NUM_DRAWS, certify_part, least_pairs
+from hamq.certificates.sampled import LEAST_ROUNDS, certify_by_draws
+from hamq.exact.bellman import BellmanOperator, make_operator
+from hamq.exact.solution import Solution
+from hamq.learning.draws import Progress
+from hamq.problem.kernel import GaussianKernel
+from hamq.problem.problem import Problem, is_same, pair_name
+from hamq.types import Key, as_key
+
+FRESH = 0x5EED
+"""Folded into the key, so that it never is that of a solver."""
+
+
+def certify(
+    problem: Problem,
+    q_or_solution: Any,
+    *,
+    confidence: float = 0.95,
+    max_evaluations: int | None = None,
+    method: Method | None = None,
+    key: Key | int = 0,
+    progress: Progress | None = None,
+) -> Certificate | PartialCertificate:
+    """Bounds of Q*, of the error of a table and of the loss of its greedy policy, from draws that it was not learnt from.
+
+    q_or_solution     a `Solution`, a run (`read_run`) or a table `[S, A]`
+    confidence        of all bounds at once; `exact` has 1 whatever is asked for
+    max_evaluations   of the density and its gradient (independent draws count as one); None: 1,000 draws per pair, or what
+                      `solve_exact` would spend. Too few for all pairs make a statement about most of them
+    method            None takes the first of exact, guaranteed and asymptotic that applies
+    key               of the fresh draws; they are others than a solver's with the same key
+    """
+    began, q = time.perf_counter(), _checked_table(problem, q_or_solution)
+    if isinstance(confidence, bool) or not isinstance(confidence, (int, float)) or not 0 < confidence < 1:
+        raise ValueError(f"certify: confidence must be between 0 and 1, got {confidence!r}; 0.95 is usual.")
+    if method is not None and method not in METHODS:
+        raise ValueError(f"certify: method must be one of {', '.join(METHODS)} or None (the strongest), got {method!r}.")
+    if max_evaluations is not None and (
+        isinstance(max_evaluations, bool) or not isinstance(max_evaluations, (int, np.integer)) or max_evaluations < 1
+    ):
+        raise ValueError(f"certify: max_evaluations must be a whole number of at least 1, got {max_evaluations!r}.")
+    if method in (None, "exact"):
+        operator = _operator(problem, max_evaluations, is_asked_for=method is not None)
+        if operator is not None:
+            return certify_by_sums(operator, q, max_evaluations, began)
+    needs_chains = method == "asymptotic" or (method is None and not _has_independent(problem))
+    kind: Kind = "asymptotic" if needs_chains else "guaranteed"
+    num_draws, fresh = float(NUM_DRAWS), jr.fold_in(as_key(key), FRESH)
+    if max_evaluations is not None:
+        num_draws = max_evaluations / (q.size * evaluations_per_draw(problem, kind))
+    if num_draws >= LEAST_ROUNDS * sampler_of(problem, kind).num_samples:
+        return certify_by_draws(problem, q, kind, confidence, num_draws, key=fresh, progress=progress)
+    assert max_evaluations is not None
+    num_pairs = int(max_evaluations / (NUM_DRAWS * evaluations_per_draw(problem, kind)))
+    if num_pairs < (least := least_pairs(confidence)):
+        needed = int(least * NUM_DRAWS * evaluations_per_draw(problem, kind))
+        raise ValueError(
+            f"certify: max_evaluations = {max_evaluations:,} buys {NUM_DRAWS:,} draws of {num_pairs} pairs, and a statement "
+            f"with confidence {confidence} takes {least}; give at least {needed:,}."
+        )
+    return certify_part(problem, q, kind, confidence, num_pairs, key=fresh, progress=progress)
+
+
+def _checked_table(problem: Problem, given: Any) -> Float[np.ndarray, "S A"]:
+    problem.require_enumerable("certify")
+    if isinstance(given, Solution) and not is_same(given.problem, problem):
+        raise ValueError(f"certify: {given.problem!r} and {problem!r} are different problems; give one of them.")
+    q = getattr(given, "q", given)
+    if q is None:
+        raise ValueError("certify: this run has no table; finish it, or use tensor_residuals for a tensor train.")
+    q = np.asarray(q)
+    if q.shape != (problem.num_states, problem.num_actions) or q.dtype.kind not in "iuf":
+        raise ValueError(
+            f"certify: the table must hold real numbers and have the shape ({problem.num_states}, {problem.num_actions}) of "
+            f"{problem.name}, got {q.shape} of {q.dtype}."
+        )
+    q = q.astype(np.float64)
+    if not np.isfinite(q).all():
+        s, a = (int(i) for i in np.argwhere(~np.isfinite(q))[0])
+        raise ValueError(f"certify: Q is {q[s, a]} at {pair_name(problem, s, a)}; every entry must be finite.")
+    return q
+
+
+def _operator(problem: Problem, max_evaluations: int | None, is_asked_for: bool) -> BellmanOperator | None:
+    """None where backups cannot be computed, unless that is what was asked for."""
+    try:
+        return make_operator(problem, max_evaluations=max_evaluations)
+    except ValueError:
+        if is_asked_for:
+            raise
+        return None
+
+
+def _has_independent(problem: Problem) -> bool:
+    """Whether independent draws can be had without masses, whose quadrature costs more than chains and has an error."""
+    return isinstance(problem.kernel, GaussianKernel) or problem.law == "point"

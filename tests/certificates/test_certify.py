@@ -1,0 +1,173 @@
+"""`certify`: computed certificates, which method is taken, and every refusal. Draws are in test_sampled.py."""
+
+import types
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hamq.certificates import certify as module
+from hamq.certificates.certify import certify
+from hamq.certificates.experiment import evaluations_per_draw
+from hamq.exact.value_iteration import solve_exact
+from hamq.problem.grid import Grid
+from hamq.problem.kernel import UnnormalizedKernel
+from hamq.problem.problem import Problem
+from tests.certificates.test_proposal import ENDS, bent, posed
+from tests.runs.posed_certificates import certificate, partial
+from tests.sampling.posed import pose
+
+
+def losses(operator, q, true):
+    return true.max(axis=1) - operator.evaluate(q.argmax(axis=1), tolerance=1e-9).value
+
+
+@pytest.mark.parametrize("size", [1e-3, 0.3, 20.0])
+@pytest.mark.parametrize("ends", ENDS)
+def test_computed_bounds_are_true_and_close(ends, size):
+    operator, true = posed(ends)
+    q, exact = bent(true, operator.ended, size), solve_exact(operator.problem, tolerance=1e-9)
+    found = certify(operator.problem, q)
+    assert (found.method, found.confidence, found.draws, found.cost.samples) == ("exact", 1.0, 0.0, 0)
+    assert np.all((found.lower <= exact.lower + 1e-12) & (exact.upper <= found.upper + 1e-12))
+    error, loss = np.abs(q - true).max(), losses(operator, q, true)
+    assert error <= found.error + 1e-12
+    assert found.error <= 1.2 * error
+    assert np.all(loss <= found.policy_loss + 1e-8)
+    assert np.all(found.policy_loss <= loss + 0.3 * error)
+    if operator.ended is not None:
+        assert not found.upper[operator.ended].any()
+        assert not found.policy_loss[operator.ended].any()
+    assert "computed, with no draw" in found.sentence
+
+
+@pytest.mark.parametrize("ends", ENDS)
+def test_the_answer_itself_has_no_error(ends):
+    operator, _ = posed(ends)
+    exact = solve_exact(operator.problem, tolerance=1e-9)
+    found = certify(operator.problem, exact)
+    assert found.error < 1e-6 * np.ptp(exact.q)
+    assert found.worst_loss < 1e-6 * np.ptp(exact.q)
+    assert np.all((found.lower <= exact.upper) & (exact.lower <= found.upper))
+
+
+def test_densities_without_a_constant_are_computed_by_quadrature():
+    def logdensity(next_state, state, action):
+        return -jnp.sum((next_state - 0.5 * state - 0.3 * action) ** 2) + jnp.sin(2 * next_state[0])
+
+    grid, kernel = Grid([-1.0], [1.0], 5), UnnormalizedKernel(logdensity)
+    problem = Problem(grid, [-1.0, 1.0], kernel, lambda state, action: state[0] * action, 0.9, name="mine")
+    exact = solve_exact(problem, tolerance=1e-7)
+    q = exact.q + 0.1 * np.random.default_rng(0).normal(size=exact.q.shape)
+    found = certify(problem, q)
+    assert found.method == "exact"
+    assert found.cost.density_evaluations > 0
+    assert np.all((found.lower <= exact.upper) & (exact.lower <= found.upper))
+    error = np.abs(q - exact.q).max()
+    assert 0.999 * error <= found.error <= 1.2 * error
+
+
+@pytest.fixture
+def sampled(monkeypatch):
+    """What would be drawn, without a draw: (kind, draws per pair or number of pairs)."""
+    asked = []
+
+    def by_draws(problem, q, kind, confidence, num_draws, **_):
+        asked.append((kind, num_draws))
+        return certificate(problem, q)
+
+    def of_part(problem, q, kind, confidence, num_pairs, **_):
+        asked.append((kind, num_pairs))
+        return partial(problem)
+
+    monkeypatch.setattr(module, "certify_by_draws", by_draws)
+    monkeypatch.setattr(module, "certify_part", of_part)
+    return asked
+
+
+def zeros(problem):
+    return np.zeros((problem.num_states, problem.num_actions))
+
+
+def test_the_strongest_method_that_applies_is_taken(sampled):
+    product, correlated, user = (pose(name) for name in ("product", "correlated", "two-modes"))
+    assert certify(product, zeros(product), max_evaluations=1).method == "exact"
+    few = 40_000  # below what the masses of 84 pairs take
+    certify(correlated, zeros(correlated), max_evaluations=few)
+    assert sampled == [("guaranteed", few / 84)]
+    with pytest.raises(ValueError, match="density evaluations"):
+        certify(correlated, zeros(correlated), max_evaluations=few, method="exact")
+    large = pose("two-modes", "cell", (30, 30))
+    certify(large, zeros(large), max_evaluations=5_000_000)
+    assert sampled[1][0] == "asymptotic"
+    with pytest.raises(ValueError, match="density evaluations"):
+        certify(large, zeros(large), max_evaluations=5_000_000, method="exact")
+    many = 10_000_000
+    certify(user, zeros(user), method="asymptotic", max_evaluations=many)
+    kind, draws = sampled[2]
+    assert kind == "asymptotic"
+    assert draws == pytest.approx(many / 84 / evaluations_per_draw(user, "asymptotic"))
+    certify(product, zeros(product), method="guaranteed")
+    assert sampled[3] == ("guaranteed", 1000)
+
+
+@pytest.mark.parametrize("kind", ["guaranteed", "asymptotic"])
+def test_small_budgets_say_what_is_missing(sampled, kind):
+    """72 pairs with 1,000 draws each for 95 %: what the sentence asks for is enough."""
+    problem = pose("correlated", "cell", (30, 30))
+    with pytest.raises(ValueError, match=r"max_evaluations = 100 buys .* takes 72; give at least [\d,]+\.$") as refused:
+        certify(problem, zeros(problem), method=kind, max_evaluations=100)
+    needed = int(str(refused.value).rsplit(" ", 1)[1].rstrip(".").replace(",", ""))
+    assert needed == pytest.approx(72_000 * evaluations_per_draw(problem, kind), rel=1e-3)
+    certify(problem, zeros(problem), method=kind, max_evaluations=needed)
+    assert sampled == [(kind, 72)]
+
+
+def test_solutions_and_runs_are_taken():
+    operator, true = posed("goes on")
+    problem = operator.problem
+    exact = solve_exact(problem, tolerance=1e-6)
+    for given in (exact, types.SimpleNamespace(q=true.astype(np.float32)), true.tolist()):
+        assert certify(problem, given).error < 1e-4
+
+
+def test_tables_that_do_not_fit_are_refused():
+    operator, true = posed("goes on")
+    problem = operator.problem
+    with pytest.raises(ValueError, match=r"real numbers and have the shape \(20, 3\) of .*, got \(3, 20\)"):
+        certify(problem, true.T)
+    with pytest.raises(ValueError, match=r"must hold real numbers .* complex128"):
+        certify(problem, true.astype(complex))
+    with pytest.raises(ValueError, match="are different problems; give one of them"):
+        certify(pose("product"), solve_exact(problem, tolerance=1e-3))
+    with pytest.raises(ValueError, match="this run has no table; finish it"):
+        certify(problem, types.SimpleNamespace(q=None))
+    for bad in (np.nan, np.inf):
+        table = true.copy()
+        table[7, 2] = bad
+        with pytest.raises(ValueError, match=rf"Q is {bad} at state 7 \(.*\), action 2 \(1\); every entry must be finite"):
+            certify(problem, table)
+
+
+@pytest.mark.parametrize("confidence", [0, 1, 0.0, 1.0, -0.5, 95, True, float("nan"), "0.95", None])
+def test_confidence_is_between_0_and_1(as_user, confidence):
+    operator, true = posed("goes on")
+    with pytest.raises(ValueError, match=r"confidence must be between 0 and 1, got .*; 0.95 is usual"):
+        certify(operator.problem, true, confidence=confidence)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "bootstrap"}, "method must be one of exact, guaranteed, asymptotic or None"),
+        ({"max_evaluations": 0}, "max_evaluations must be a whole number of at least 1, got 0"),
+        ({"max_evaluations": 1.5}, "max_evaluations must be a whole number of at least 1, got 1.5"),
+        ({"max_evaluations": True}, "max_evaluations must be a whole number of at least 1, got True"),
+        ({"key": "seed"}, "key must be a JAX key"),
+    ],
+)
+def test_settings_that_make_no_sense(as_user, options, message):
+    operator, true = posed("goes on")
+    method = {} if "method" in options else {"method": "guaranteed"}
+    with pytest.raises(ValueError, match=message):
+        certify(operator.problem, true, **method, **options)
