@@ -14,9 +14,10 @@ test: $(READY)
 	$(BIN)/pyright
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow"
 
+# After `make test`: the mutants' tests are not run without a bug again.
 check: $(READY)
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m slow
-	$(BIN)/python tests/mutants/run.py
+	$(BIN)/python tests/mutants/run.py --tested
 
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -86,19 +86,24 @@ def _solve(kind: str, problem, draws: int, max_bytes: int | None) -> None:
     if kind in ("exact", "dense"):
         hamq.solve_exact(problem, tolerance=0.1, max_bytes=max_bytes)
         return
-    sampler = hamq.IID(draws) if kind == "iid" else hamq.HMC(num_samples=draws, num_leapfrog=1)
-    hamq.solve(problem, sampler, completion=None, iterations=3, max_bytes=max_bytes)
+    hamq.solve(problem, _sampler(kind, draws), completion=None, iterations=3, max_bytes=max_bytes)
+
+
+def _sampler(kind: str, draws: int):
+    import hamq
+
+    return hamq.IID(draws) if kind == "iid" else hamq.HMC(num_samples=draws, num_leapfrog=1)
 
 
 def _estimate(kind: str, problem, draws: int, allowed: int = 2**20) -> int:
     """What the refusal says of a solve that is allowed too little."""
-    from hamq.learning.budget import require_memory
+    from hamq.learning.budget import memory_needed
+    from hamq.learning.draws import pairs_at_once
 
+    if kind in ("iid", "hmc"):  # the first refusal of `solve` itself knows of the states alone
+        return memory_needed(problem, _sampler(kind, draws), problem.num_states * problem.num_actions, pairs_at_once())
     try:
-        if kind in ("iid", "hmc"):  # the first refusal of `solve` itself knows of the states alone
-            require_memory(problem, draws * problem.num_states * problem.num_actions, 1)
-        else:
-            _solve(kind, problem, draws, allowed)
+        _solve(kind, problem, draws, allowed)
     except ValueError as error:
         found = re.search(r"needs (?:about )?([\d.]+(?:e[+-]?\d+)?|[\d.,]+)(?: · 10([⁰¹²³⁴⁵⁶⁷⁸⁹]+))? bytes", str(error))
         assert found, error

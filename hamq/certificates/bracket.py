@@ -11,6 +11,9 @@ from hamq.certificates.certificate import USEFUL, Certificate, Method
 from hamq.learning.draws import Cost
 from hamq.problem.problem import Problem
 
+ROUNDING = 1e-15
+"""A few units in the last place: of the sums, and of γ in 1/(1−γ)."""
+
 
 class Bracket(NamedTuple):
     """lower ≤ Q* ≤ upper, and a lower bound of V^π of the greedy policy that is judged."""
@@ -24,7 +27,8 @@ def known_from_rewards(problem: Problem, rewards: Float[np.ndarray, "S A"], ende
     """r + γ·min r/(1−γ) ≤ Q* ≤ r + γ·max r/(1−γ), rewards 0 where a problem may end: what holds without any draw."""
     low, high = rewards.min(), rewards.max()
     ahead = problem.discount / (1 - problem.discount)
-    lower, upper = rewards + ahead * low, rewards + ahead * high
+    rounding = ROUNDING * float(np.abs(rewards).max()) / (1 - problem.discount) ** 2
+    lower, upper = rewards + ahead * low - rounding, rewards + ahead * high + rounding
     if ended is not None:
         lower[ended] = upper[ended] = 0
     return Bracket(lower, upper, lower.min(axis=1))

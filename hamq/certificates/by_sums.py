@@ -25,7 +25,7 @@ def certify_by_sums(
     operator: BellmanOperator, q: Float[np.ndarray, "S A"], max_evaluations: int | None = None, began: float | None = None
 ) -> Certificate:
     """`began` is when the operator was begun, for the seconds that it took."""
-    began, problem = began or time.perf_counter(), operator.problem
+    began, problem = time.perf_counter() if began is None else began, operator.problem
     value = q.max(axis=1) if operator.ended is None else np.where(operator.ended, 0, q.max(axis=1))
     image = operator.backup(value)
     size = max(float(np.ptp(image)), float(np.abs(operator.rewards).max()), 1e-12)

@@ -54,9 +54,11 @@ class Certificate:
         """Whether it says no more than the rewards alone, or cannot tell the best state from the worst one."""
         if self.method == "exact":
             return False
+        width, size = float((self.upper - self.lower).max()), float(np.abs(self.upper).max())
+        if width <= 1e-9 * size:
+            return False
         values = ((self.lower + self.upper) / 2).max(axis=1)
-        is_blind = float((self.upper - self.lower).max()) >= float(np.ptp(values)) > 0
-        return is_blind or not self.error < self.known_before
+        return width >= float(np.ptp(values)) or not self.error < self.known_before
 
     @property
     def sentence(self) -> str:
@@ -65,13 +67,15 @@ class Certificate:
         if self.is_vacuous:
             needed = "" if self.draws_needed is None else f"; it takes about {self.draws_needed:,} to make them useful"
             return (
-                f"{name}: {self.draws:,.0f} draws per pair are too few to say anything of use about Q*{needed}. The rewards "
-                f"alone say |Q − Q*| ≤ {rounded_up(self.known_before)}."
+                f"{name}: {self.draws:,.0f} draws per pair are too few to say anything of use about Q*{needed}. All that is "
+                f"known is |Q − Q*| ≤ {rounded_up(min(self.error, self.known_before))}."
             )
         loss = rounded_up(self.worst_loss)
         found = f"|Q − Q*| ≤ {rounded_up(self.error)} in all pairs, and the greedy policy loses {loss} at most"
         if self.method == "exact":
-            return f"{name}: {found}; computed, with no draw, up to rounding and quadrature that the bounds include."
+            if self.problem.is_product:
+                return f"{name}: {found}; computed, with no draw, rounding included."
+            return f"{name}: {found}; computed, with no draw, rounding and an estimate of the quadrature's error included."
         kind = "for independent draws of any law" if self.method == "guaranteed" else "asymptotic in the number of chains"
         return f"{name}: with {self.confidence:.4g} confidence ({kind}) {found}; {self.draws:,.0f} fresh draws per pair."
 

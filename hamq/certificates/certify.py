@@ -22,6 +22,7 @@ from hamq.certificates.sampled import LEAST_ROUNDS, certify_by_draws
 from hamq.exact.bellman import BellmanOperator, make_operator
 from hamq.exact.solution import Solution
 from hamq.learning.draws import Progress
+from hamq.problem.cells import DoesNotFit
 from hamq.problem.kernel import GaussianKernel
 from hamq.problem.problem import Problem, is_same, pair_name
 from hamq.types import Key, as_key
@@ -101,10 +102,10 @@ def _checked_table(problem: Problem, given: Any) -> Float[np.ndarray, "S A"]:
 
 
 def _operator(problem: Problem, max_evaluations: int | None, is_asked_for: bool) -> BellmanOperator | None:
-    """None where backups cannot be computed, unless that is what was asked for."""
+    """None where backups do not fit, unless they are what was asked for."""
     try:
         return make_operator(problem, max_evaluations=max_evaluations)
-    except ValueError:
+    except DoesNotFit:
         if is_asked_for:
             raise
         return None

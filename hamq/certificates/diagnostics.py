@@ -35,6 +35,9 @@ NUM_SAMPLES, NUM_CHAINS = 4000, 4
 BLOCK = 2**11
 """Pairs whose draws are held at a time."""
 
+FRESH = 0xD1A6
+"""Folded into the key, so that it never is that of a solver."""
+
 
 def diagnose(
     problem: Problem,
@@ -54,7 +57,7 @@ def diagnose(
     """
     value = _value(problem, solution)
     sampler = _several_chains(sampler)
-    pairs_key, prepare_key, draw_key = jr.split(as_key(key), 3)
+    pairs_key, prepare_key, draw_key = jr.split(jr.fold_in(as_key(key), FRESH), 3)
     states, actions = _chosen(problem, num_pairs, key=pairs_key)
     prepared, cost = prepare(problem, sampler, key=prepare_key)
     parts = list(_in_blocks(problem, prepared, states, actions, value, key=draw_key, progress=progress))

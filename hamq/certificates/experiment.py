@@ -13,7 +13,7 @@ from scipy.stats import t as student
 
 from hamq.certificates.fresh import Seen, Source, draw_round, make_source
 from hamq.certificates.integrand import Integrand, bounded, joined, regressed
-from hamq.certificates.intervals import MIN_CHAINS, betting_bound, chain_bound, predicted_width
+from hamq.certificates.intervals import betting_bound, chain_bound, predicted_width
 from hamq.learning.draws import Cost, Progress
 from hamq.problem.kernel import GaussianKernel
 from hamq.problem.problem import Problem
@@ -24,7 +24,8 @@ from hamq.types import Key
 Kind = Literal["guaranteed", "asymptotic"]
 PER_ROUND = 100
 """Independent draws of a pair in one round."""
-PER_CHAIN = 10
+PER_CHAIN, NUM_CHAINS = 5, 40
+"""Draws of a chain, and chains of a pair in one round: many short ones, because two of the observations are made up."""
 NUM_LEAPFROG, QUARTER_TURN = 6, 1.6
 """After a quarter of a turn a draw has forgotten the one before; steps are half as long as elsewhere, because a chain
 that is stuck in a steep place costs a certificate much more than twice its steps."""
@@ -129,7 +130,7 @@ class Experiment(NamedTuple):
             return predicted_width(prepared.spread, span, draws, self.level)
         chains = draws / PER_CHAIN
         within = prepared.spread**2 * prepared.inflation / PER_CHAIN * chains
-        variance = (within + 2 * (EXTREME * prepared.reach) ** 2) / (chains + 1)
+        variance = (within + 2 * np.maximum(EXTREME * prepared.reach, span / 2) ** 2) / (chains + 1)
         return student.isf(self.level, chains + 1) * np.sqrt(variance / (chains + 2))
 
     def bounds(
@@ -166,7 +167,8 @@ class Experiment(NamedTuple):
         if self.kind == "guaranteed":
             bound = betting_bound(f, -ends, ends, spread, self.level)
         else:
-            bound = np.minimum(chain_bound(_chain_means(f), f.min(axis=1), f.max(axis=1), self.level), half)
+            seen = np.minimum(f.min(axis=1), -half), np.maximum(f.max(axis=1), half)
+            bound = np.minimum(chain_bound(_chain_means(f), *seen, self.level), half)
         return bound + self.problem.grid.dimension * ROUNDING * 2 * half + EPSILON * size
 
     def _fresh(
@@ -209,7 +211,8 @@ def sampler_of(problem: Problem, kind: Kind) -> HMC | IID:
     is_gaussian = isinstance(problem.kernel, GaussianKernel)
     if kind == "asymptotic":
         step = QUARTER_TURN / NUM_LEAPFROG if is_gaussian else None
-        return HMC(PER_CHAIN * MIN_CHAINS, NUM_LEAPFROG, step, num_chains=MIN_CHAINS, calibrate=False, dispersed=True)
+        num = NUM_CHAINS
+        return HMC(PER_CHAIN * num, NUM_LEAPFROG, step, num_chains=num, calibrate=False, dispersed=True)
     # A node that was drawn from its mass does not say where in its cell the state is: no conditional expectations.
     draws_points = is_gaussian and not problem.is_product and problem.law != "point"
     return IID(PER_ROUND, "rejection" if draws_points else None)

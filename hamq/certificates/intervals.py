@@ -9,8 +9,8 @@ guaranteed   For independent f_i with mean μ in [low, high], any λ in [0, 1/(h
              of a player who bets λ on small f_i against the claim that the mean is u (Waudby-Smith & Ramdas 2024). The best
              λ, √(2 log(1/α)/(n σ²)), is taken with the σ of earlier draws: a wrong one costs width, never validity.
 asymptotic   Student's t on the means of m chains that share nothing but their target, with two more observations at
-             `low` and `high`: without them it misses (87–90 % instead of 95 % in all pairs at once), because the means
-             of few draws are skewed and may all have missed a rare value.
+             `low` and `high`, the ends of what f can be: without them it misses (87–90 % instead of 95 % in all pairs at
+             once), because the means of few draws are skewed and may all have missed a rare value.
 """
 
 import math
@@ -23,6 +23,8 @@ MIN_CHAINS = 20
 MAX_BET = 0.98
 """Of the largest λ that is allowed: log(1 + λ(u − f)) stays finite."""
 MAX_NEWTON = 60
+NEAR = 1e-9
+"""Of the range: a last step that is no longer."""
 
 Range = Float[np.ndarray, " P"]
 
@@ -35,15 +37,15 @@ def betting_bound(
     wealth, room = math.log(1 / level), np.maximum(high - low, 1e-100)
     bet = np.minimum(np.sqrt(2 * wealth / (n * np.maximum(spread, 1e-9 * room) ** 2)), MAX_BET / room)
     # log K is concave and at most 0 at the average, so that Newton's steps go up to the root and never beyond.
-    u = values.mean(axis=1)
+    u, step = values.mean(axis=1), np.full(len(values), np.inf)
     for _ in range(MAX_NEWTON):
         capital = 1 + bet[:, None] * (u[:, None] - values)
         missing = wealth - np.log(capital).sum(axis=1)
         step = missing / (bet[:, None] / capital).sum(axis=1)
         u = u + step
-        if np.all(step <= 1e-9 * room):
+        if np.all(step <= NEAR * room):
             break
-    return np.minimum(u + 1e-8 * room, high)
+    return np.where(step <= NEAR * room, np.minimum(u + 10 * NEAR * room, high), high)
 
 
 def chain_bound(means: Float[np.ndarray, "P m"], low: Range, high: Range, level: float) -> Float[np.ndarray, " P"]:

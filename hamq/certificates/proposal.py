@@ -19,7 +19,7 @@ width of pairs that decide, n(x) draws bring a pair to min(gap + x, x·γ/(1−�
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -39,12 +39,11 @@ Width = Callable[[Float[np.ndarray, "S A"]], Float[np.ndarray, "S A"]]
 
 
 class Pilot(NamedTuple):
-    """What pilot draws say: residual ρ of Q with its standard error, the draws themselves, and the law's widths."""
+    """What pilot draws say: residual ρ of Q with its standard error, and the draws themselves."""
 
     residual: Float[np.ndarray, "S A"]
     error: Float[np.ndarray, "S A"]
     stock: Stock
-    width: Width
 
 
 class Proposal(NamedTuple):
@@ -56,57 +55,74 @@ class Proposal(NamedTuple):
     rounds: Int[np.ndarray, "S A"]
 
 
+class Corrected(NamedTuple):
+    """Q with the pilot's correction, backed up with the law of the pilot."""
+
+    problem: Problem
+    ended: Bool[np.ndarray, " S"] | None
+    constant: Float[np.ndarray, "S A"]
+    uncertain: Float[np.ndarray, "S A"]
+    stock: Stock
+
+    def backup(self, function: Float[np.ndarray, " S"]) -> Float[np.ndarray, "S A"]:
+        table = self.constant + self.problem.discount * self.stock.expected(self.problem, function)
+        return table if self.ended is None else np.where(self.ended[:, None], 0, table)
+
+    def solved(
+        self, margin: Float[np.ndarray, "S A"] | float, choose: Callable, start: Float[np.ndarray, " S"]
+    ) -> Float[np.ndarray, " S"]:
+        """The fixed point of u → choose(backup(u) + margin)."""
+        has_ends = self.ended is not None and bool(self.ended.any())
+        margin = margin if self.ended is None else np.where(self.ended[:, None], 0, margin)
+
+        def apply(function):
+            table = self.backup(function) + margin
+            return choose(table), table
+
+        tolerance = 1e-5 * max(float(np.ptp(start)), float(np.ptp(self.constant)), 1e-9)
+        settings = {"discount": self.problem.discount, "has_terminal_states": has_ends, "tolerance": tolerance}
+        return iterate(apply, lambda _: 0.0, start, max_sweeps=MAX_SWEEPS, record=Record(), **settings).image
+
+
+def correct(
+    problem: Problem, q: Float[np.ndarray, "S A"], value: Float[np.ndarray, " S"], ended: Any, pilot: Pilot
+) -> tuple[Corrected, Float[np.ndarray, " S"]]:
+    """The correction, and the values that solve it: V* as far as the pilot knows; `value` is max_a Q."""
+    noise = pilot.error**2
+    signal = max(float(np.mean(pilot.residual**2 - noise)), 0.0)
+    share = signal / np.maximum(signal + noise, 1e-300)
+    constant = q + share * pilot.residual - problem.discount * pilot.stock.expected(problem, value)
+    corrected = Corrected(problem, ended, constant, ERRORS * np.sqrt(share * noise), pilot.stock)
+    return corrected, corrected.solved(0.0, _best, value)
+
+
 def propose(
-    problem: Problem,
-    q: Float[np.ndarray, "S A"],
-    ended: Bool[np.ndarray, " S"] | None,
-    pilot: Pilot,
+    corrected: Corrected,
+    centre: Float[np.ndarray, " S"],
+    policy: Int[np.ndarray, " S"],
+    width: Width,
     num_rounds: float,
     per_round: int,
     allots: bool = True,
 ) -> Proposal:
     """`num_rounds` of `per_round` draws per pair may be spent on verification: on average, or in each where not `allots`."""
-    discount, states = problem.discount, np.arange(len(q))
-    value = q.max(axis=1) if ended is None else np.where(ended, 0, q.max(axis=1))
-    policy = q.argmax(axis=1)
-    noise = pilot.error**2
-    signal = max(float(np.mean(pilot.residual**2 - noise)), 0.0)
-    share = signal / np.maximum(signal + noise, 1e-300)
-    constant = q + share * pilot.residual - discount * pilot.stock.expected(problem, value)
-    uncertain = ERRORS * np.sqrt(share * noise)
-
-    def backup(function):
-        table = constant + discount * pilot.stock.expected(problem, function)
-        if ended is not None:
-            table[ended] = 0
-        return table
-
-    def solved(margin, choose, start):
-        margin = margin if ended is None else np.where(ended[:, None], 0, margin)
-
-        def apply(function):
-            table = backup(function) + margin
-            return choose(table), table
-
-        tolerance, has_ends = 1e-5 * max(float(np.ptp(start)), 1e-9), ended is not None and bool(ended.any())
-        settings = {"discount": discount, "has_terminal_states": has_ends, "tolerance": tolerance}
-        return iterate(apply, lambda _: 0.0, start, max_sweeps=MAX_SWEEPS, record=Record(), **settings).image
-
-    def best(table):
-        return table.max(axis=1)
-
-    def followed(table):
-        return table[states, policy]
-
-    centre = solved(np.zeros_like(q), best, value)
-    table = backup(centre)
-    gap = table.max(axis=1, keepdims=True) - table
-    gap[states, policy] = 0
-    rounds = np.full(q.shape, int(num_rounds))
+    states, table = np.arange(len(policy)), corrected.backup(centre)
+    rounds = np.full(table.shape, int(num_rounds))
     if allots:
-        rounds = allot(gap, pilot.width, num_rounds, per_round, discount)
-    margin = pilot.width(rounds * float(per_round)) + uncertain
-    return Proposal(solved(margin, best, centre), solved(-margin, best, centre), solved(-margin, followed, centre), rounds)
+        gap = table.max(axis=1, keepdims=True) - table
+        gap[states, policy] = 0
+        rounds = allot(gap, width, num_rounds, per_round, corrected.problem.discount)
+    margin = width(rounds * float(per_round)) + corrected.uncertain
+    return Proposal(
+        upper=corrected.solved(margin, _best, centre),
+        lower=corrected.solved(-margin, _best, centre),
+        policy=corrected.solved(-margin, lambda table: table[states, policy], centre),
+        rounds=rounds,
+    )
+
+
+def _best(table: Float[np.ndarray, "S A"]) -> Float[np.ndarray, " S"]:
+    return table.max(axis=1)
 
 
 def allot(

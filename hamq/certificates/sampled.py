@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float
 from hamq.certificates.bracket import Bracket, make_certificate
 from hamq.certificates.certificate import Certificate
 from hamq.certificates.experiment import ALL_RULES, Experiment, Kind, Prepared, Rules, make_experiment
-from hamq.certificates.proposal import Pilot, Proposal, propose
+from hamq.certificates.proposal import Pilot, Proposal, correct, propose
 from hamq.learning.backup import make_stock
 from hamq.learning.draws import Cost, PairDraws, Progress
 from hamq.problem.problem import Problem
@@ -25,6 +25,8 @@ from hamq.types import Key
 
 PILOT_SHARE = 0.2
 """Of the draws."""
+LIKE = (0.7, 1.5)
+"""Range of max_a Q over that of the corrected values, where what was learnt of the one is good enough for the other."""
 LEAST_ROUNDS = 3
 """One for the pilot, two to verify."""
 
@@ -90,15 +92,24 @@ def proposed(
     q, per_round, value = judged.q, experiment.source.per_round, judged.value
     pilot_rounds = max(1, round(PILOT_SHARE * num_draws / per_round))
     num_rounds = max(LEAST_ROUNDS - 1.0, num_draws / per_round - pilot_rounds)
-    prepared = experiment.prepare(np.arange(q.size), value, pilot_rounds, progress)
-    discount, span = judged.problem.discount, float(np.ptp(value))
+    pairs, discount = np.arange(q.size), judged.problem.discount
+    prepared = experiment.prepare(pairs, value, pilot_rounds, progress)
     pilot = Pilot(
         residual=judged.backed_up(prepared.mean.reshape(q.shape)) - q,
         error=discount * prepared.error.reshape(q.shape),
         stock=make_stock(PairDraws(prepared.locations.reshape(*q.shape, *prepared.locations.shape[1:]), None)),
-        width=lambda draws: discount * experiment.width(prepared, span, draws.reshape(-1)).reshape(q.shape),
     )
-    proposal = propose(judged.problem, q, judged.ended, pilot, num_rounds, per_round, experiment.rules.allots)
+    corrected, centre = correct(judged.problem, q, value, judged.ended, pilot)
+    if not LIKE[0] * np.ptp(centre) <= np.ptp(value) <= LIKE[1] * np.ptp(centre):
+        # A table so wrong that its V says nothing of how the values that are verified vary: the same draws again, for those.
+        again = experiment.prepare(pairs, centre, pilot_rounds, progress)
+        prepared = again._replace(cost=prepared.cost.plus(again.cost))
+    span = float(np.ptp(centre))
+
+    def width(draws):
+        return discount * experiment.width(prepared, span, draws.reshape(-1)).reshape(q.shape)
+
+    proposal = propose(corrected, centre, q.argmax(axis=1), width, num_rounds, per_round, allots=experiment.rules.allots)
     return proposal, prepared, per_round * (pilot_rounds + float(proposal.rounds.mean()))
 
 

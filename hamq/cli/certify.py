@@ -4,7 +4,7 @@ from typing import Any
 
 from rich.table import Table
 
-from hamq.certificates.certificate import rounded_up
+from hamq.certificates.certificate import Certificate, PartialCertificate, rounded_up
 from hamq.certificates.certify import certify
 from hamq.cli.cache import use_compilation_cache
 from hamq.cli.certify_options import CertifyOptions
@@ -30,6 +30,10 @@ def run(request: Request) -> int:
         with Progress() as progress:
             certificate = certify(problem, solution_of(found, problem), **_arguments(asked), progress=progress.draws)
         assert found.q is not None
+        if found.certificate is not None and found.certificate.is_bound and not _is_bound(certificate):
+            tell(certificate.sentence)
+            tell(f"Not saved: {name} has a certificate that says more. {found.certificate.sentence}")
+            return 0
         folder.save_certificate(certificate, found.q)
     kept = read_run(name).certificate
     assert kept is not None
@@ -40,6 +44,10 @@ def run(request: Request) -> int:
     make_console().print(certificate_table(kept))
     tell(f"Saved in {name}; hamq show, hamq compare and hamq report show it.")
     return 0
+
+
+def _is_bound(certificate: Certificate | PartialCertificate) -> bool:
+    return isinstance(certificate, Certificate) and not certificate.is_vacuous
 
 
 def _require_sense(asked: CertifyOptions) -> None:

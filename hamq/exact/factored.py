@@ -6,6 +6,7 @@ an axis?). `contraction.py` then sums V against the tables.
 """
 
 import functools
+import math
 from typing import NamedTuple
 
 import jax
@@ -60,7 +61,7 @@ def require_tables(problem: Problem, max_bytes: int | None) -> None:
     allowed = cells.available_bytes() if max_bytes is None else max_bytes
     needed = 8 * NUM_TABLES * problem.num_states * problem.num_actions
     if needed > allowed:
-        raise ValueError(
+        raise cells.DoesNotFit(
             f"solving {problem.name} exactly needs {needed:.2e} bytes for {NUM_TABLES} tables of "
             f"{problem.num_states:.2e} states × {problem.num_actions} actions, and {allowed:.2e} are allowed; "
             "use fewer points or actions, or raise max_bytes."
@@ -73,15 +74,23 @@ def _plan(problem: Problem, sizes, depends_on: list[tuple[int, ...]], max_bytes:
     plan = make_plan(sizes, depends_on, allowed - tables)
     smallest = plan or make_plan(sizes, depends_on, 2**62)
     assert smallest is not None  # everything fits into 4 exabytes
-    needed = tables + smallest.table_bytes + smallest.work_bytes
+    # While the masses are laid out for their steps, both are there; afterwards, the steps and the solver's tables.
+    laying_out = tables // NUM_TABLES + _mass_bytes(sizes, depends_on)
+    needed = smallest.table_bytes + max(laying_out, tables + smallest.work_bytes)
     if plan is None or needed > allowed:
-        raise ValueError(
+        raise cells.DoesNotFit(
             f"solving {problem.name} exactly needs {needed:.2e} bytes ({smallest.table_bytes:.2e} for the masses of "
             f"its axes, {smallest.work_bytes:.2e} for the largest step of {smallest.multiply_adds:.2e} multiply-adds "
             f"a sweep), and {allowed:.2e} are allowed; use fewer points or actions, raise max_bytes, or sample (HMC "
             "needs no masses)."
         )
     return plan
+
+
+def _mass_bytes(sizes: tuple[int, ...], depends_on: list[tuple[int, ...]]) -> int:
+    """Of the masses of all axes, `[*depends_on, n]` each."""
+    next_sizes = sizes[len(depends_on) + 1 :]
+    return sum(8 * n * math.prod(sizes[i] for i in own) for n, own in zip(next_sizes, depends_on, strict=True))
 
 
 class Moments(NamedTuple):

@@ -80,6 +80,29 @@ def stock_of(drawn: Drawn, devices: Devices | None = None) -> Stock:
     return Stock(drawn.locations, weights, drawn.rows, devices or own_device())
 
 
+def draw_stock(
+    problem: Problem,
+    sampler: AbstractSampler,
+    pairs: Pairs,
+    *,
+    key: Key,
+    coupled: bool,
+    devices: Devices,
+    side_by_side: int,
+    progress: Progress | None = None,
+) -> tuple[Stock, Info, Cost]:
+    """`stock_of(draw_pairs(…))` in half of the memory: logs become weights call by call, and are never there as a whole."""
+    rows = lay_out(*pairs, devices, side_by_side)
+
+    def draw(*given):
+        (locations, logs), info = drawing.draw_tiles(problem, sampler, *given, key=key, coupled=coupled)
+        return (locations, None if logs is None else _exponential(logs)), info
+
+    (locations, weights), info = in_calls(problem, rows, draw, devices, progress)
+    info = drawing.checked_info(problem, *pairs, rows, info, devices)
+    return Stock(locations, weights, rows, devices), info, drawing.cost_of(info, locations.shape[-1])
+
+
 def make_stock(draws: PairDraws) -> Stock:
     """Of draws that come pair by pair, on one device."""
     num, width = draws.locations.shape[:2]

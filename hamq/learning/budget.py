@@ -11,6 +11,12 @@ from hamq.sampling.hmc import HMC
 
 MIN_SAMPLES = 32
 """Draws per pair below which a default budget is rather exceeded."""
+NUM_TABLES = 8
+"""Tables [S, A] that a solve holds at once."""
+POINTS_OF_A_DRAW = 2
+"""Points that there are of a draw while it is made; a tile at a time has more."""
+PROGRAMS = 2**26
+"""Bytes that compiling takes, and threads, whatever the size of the problem."""
 
 
 def default_budget(problem: Problem) -> int:
@@ -38,12 +44,27 @@ def affordable_samples(problem: Problem, trial: Drawn, num_pairs: int, gradients
     return num - num % sampler.num_chains
 
 
-def require_memory(problem: Problem, num_draws: int, max_bytes: int | None) -> None:
+def memory_needed(problem: Problem, sampler: AbstractSampler, num_pairs: int, num_drawing: int) -> int:
+    """Bytes at the peak of a solve that keeps the draws of so many pairs, and makes those of `num_drawing` at the same time.
+
+    A draw is kept as its index, or as a point (linear law), and with a weight where draws have different ones. While it is
+    made, it is all of that, and a few points besides.
+    """
+    point, index = 4 * problem.grid.dimension, smallest_integer(problem.num_states)(0).itemsize
+    kept = (point if problem.law == "linear" else index) + (4 if sampler.weighs else 0)
+    num_draws = sampler.num_samples  # type: ignore[attr-defined]
+    draws = num_draws * (num_pairs * kept + num_drawing * (kept + POINTS_OF_A_DRAW * point))
+    return draws + 8 * NUM_TABLES * problem.num_states * problem.num_actions + PROGRAMS
+
+
+def require_memory(
+    problem: Problem, sampler: AbstractSampler, num_pairs: int, num_drawing: int, max_bytes: int | None
+) -> None:
     """Refuses, with the numbers, draws and tables that do not fit."""
-    location = 4 * problem.grid.dimension if problem.law == "linear" else smallest_integer(problem.num_states)(0).itemsize
-    num_bytes = num_draws * (location + 4) + 8 * 8 * problem.num_states * problem.num_actions
+    num_bytes = memory_needed(problem, sampler, num_pairs, num_drawing)
     allowed = available_bytes() if max_bytes is None else max_bytes
     if num_bytes > allowed:
+        num_draws = max(num_pairs, num_drawing) * sampler.num_samples  # type: ignore[attr-defined]
         raise ValueError(
             f"solving {problem.name} needs {num_bytes:.2e} bytes for {num_draws:.2e} draws and the tables, "
             f"and {allowed:.2e} are allowed; use draws='regenerate' (slower, "

@@ -37,6 +37,8 @@ TILES_PER_CALL = 2
 """Tiles in one compiled call; calls run side by side, one per core."""
 ACCELERATOR_PAIRS = 2**15
 """Pairs that an accelerator draws for side by side: there a small call costs as much as a large one."""
+ALIGNMENT = 64
+"""Bytes: XLA's arrays on a CPU begin at multiples of it."""
 
 
 Progress = Callable[[str, int, int], None]
@@ -159,7 +161,7 @@ def draw_pairs(
     """
     devices = devices or own_device()
     rows = lay_out(states, actions, devices, side_by_side)
-    draw = functools.partial(_draw_tiles, problem, sampler, key=key, coupled=coupled)
+    draw = functools.partial(draw_tiles, problem, sampler, key=key, coupled=coupled)
     (locations, log_weights), info = in_calls(problem, rows, draw, devices, progress)
     info = checked_info(problem, states, actions, rows, info, devices)
     return Drawn(locations, log_weights, rows, info, cost_of(info, locations.shape[-1]), sampler)
@@ -221,13 +223,14 @@ def in_calls(
         return jax.block_until_ready(done) if is_cpu() else done
 
     places = list(np.ndindex(len(devices.own), num_calls))
-    found = [call(places[0])]
+    found = _Filled(num_calls) if is_cpu() else _Kept(num_calls)
+    found.add(call(places[0]))
     with concurrent.futures.ThreadPoolExecutor(_num_threads(problem)) as threads:
-        for part in threads.map(call, places[1:]):
-            found.append(part)
+        for num_done, part in enumerate(threads.map(call, places[1:]), 2):
+            found.add(part)
             if progress is not None:
-                progress("drawing", len(found), len(places))
-    return jax.tree.map(lambda *parts: _joined(parts, num_calls, devices), *found)
+                progress("drawing", num_done, len(places))
+    return found.dealt(devices)
 
 
 def _num_threads(problem: Problem) -> int | None:
@@ -235,12 +238,54 @@ def _num_threads(problem: Problem) -> int | None:
     return 1 if calls_lapack(problem) or not is_cpu() else os.cpu_count()
 
 
-def _joined(parts: tuple[Array, ...], num_calls: int, devices: Devices) -> Array:
-    """Results of the calls of each device one after the other."""
-    # On a CPU in NumPy: a changing number of calls compiles nothing.
-    join = np.concatenate if is_cpu() else jnp.concatenate
-    own = [parts[start : start + num_calls] for start in range(0, len(parts), num_calls)]
-    return devices.dealt([of_one[0] if num_calls == 1 else join(of_one) for of_one in own])
+class _Filled:
+    """Results of the calls of each device one after the other, in NumPy: a changing number of calls compiles nothing.
+
+    What a call found is copied into its place and is gone: the draws are in memory once.
+    """
+
+    def __init__(self, num_calls: int):
+        self.num_calls, self.num_added = num_calls, 0
+        self.own: list[Any] = []
+
+    def add(self, found: Any) -> None:
+        i, c = divmod(self.num_added, self.num_calls)
+        if c == 0:
+            self.own.append(
+                jax.tree.map(lambda part: _room((self.num_calls * len(part), *part.shape[1:]), part.dtype), found)
+            )
+        for room, part in zip(jax.tree.leaves(self.own[i]), jax.tree.leaves(found), strict=True):
+            room[c * len(part) : (c + 1) * len(part)] = part
+        self.num_added += 1
+
+    def dealt(self, devices: Devices) -> Any:
+        return jax.tree.map(lambda *parts: devices.dealt(list(parts)), *self.own)
+
+
+class _Kept:
+    """The same on accelerators, which keep what they found until it is joined there."""
+
+    def __init__(self, num_calls: int):
+        self.num_calls = num_calls
+        self.found: list[Any] = []
+
+    def add(self, found: Any) -> None:
+        self.found.append(found)
+
+    def dealt(self, devices: Devices) -> Any:
+        return jax.tree.map(lambda *parts: self._dealt(parts, devices), *self.found)
+
+    def _dealt(self, parts: tuple[Array, ...], devices: Devices) -> Array:
+        own = [parts[start : start + self.num_calls] for start in range(0, len(parts), self.num_calls)]
+        return devices.dealt([of_one[0] if self.num_calls == 1 else jnp.concatenate(of_one) for of_one in own])
+
+
+def _room(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """An array that begins where a CPU device would put it, so that it takes the array over and copies nothing."""
+    num_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+    room = np.empty(num_bytes + ALIGNMENT, np.uint8)
+    start = -room.ctypes.data % ALIGNMENT
+    return room[start : start + num_bytes].view(dtype).reshape(shape)
 
 
 @functools.lru_cache(maxsize=4)
@@ -249,7 +294,7 @@ def _state_table(grid: Grid) -> Float[np.ndarray, "S d"]:
 
 
 @eqx.filter_jit
-def _draw_tiles(problem, sampler, states, index, action, *, key: Key, coupled: bool) -> tuple[Any, Info]:
+def draw_tiles(problem, sampler, states, index, action, *, key: Key, coupled: bool) -> tuple[Any, Info]:
     return over_tiles(lambda *rows: draw_tile(problem, sampler, rows, key, coupled), states, index, action)
 
 

@@ -13,7 +13,7 @@ from hamq.completion.completion import AbstractCompletion
 from hamq.exact.solution import Solution
 from hamq.learning import selection
 from hamq.learning.anchoring import plan_anchors
-from hamq.learning.backup import Stock, make_recipe, stock_of
+from hamq.learning.backup import Stock, draw_stock, make_recipe
 from hamq.learning.budget import MIN_SAMPLES, affordable_samples, require_memory, with_samples
 from hamq.learning.devices import Devices, choose_devices
 from hamq.learning.draws import MAX_ACTIONS, Cost, Drawn, Progress, draw_pairs, pairs_at_once, prepare, warn_of
@@ -205,8 +205,8 @@ def _with_budget(problem, settings, blocks, trial: Drawn | None, cost: Cost, key
 
 def _require_memory(problem: Problem, settings: Settings, sampler: AbstractSampler, num_pairs: int) -> None:
     if not isinstance(sampler, Exhaustive):
-        at_once = num_pairs if settings.draws == "reuse" else min(num_pairs, pairs_at_once())
-        require_memory(problem, at_once * sampler.num_samples, settings.max_bytes)  # type: ignore[attr-defined]
+        num_kept = num_pairs if settings.draws == "reuse" else 0
+        require_memory(problem, sampler, num_kept, min(num_pairs, pairs_at_once()), settings.max_bytes)
 
 
 def _num_pairs(problem: Problem, settings: Settings, blocks: tuple[Pairs, ...] | None) -> int:
@@ -230,12 +230,12 @@ def _stock(
 ) -> tuple[tuple[Stock, ...], tuple[Diagnosis, ...], Cost]:
     stocks, diagnoses = [], []
     for block in blocks:
-        drawn = draw_pairs(
-            problem, sampler, *block, key=key, coupled=settings.coupled, devices=devices, progress=progress,
+        stock, info, spent = draw_stock(
+            problem, sampler, block, key=key, coupled=settings.coupled, devices=devices, progress=progress,
             side_by_side=min(MAX_ACTIONS, blocks[0].actions.shape[1]),
         )  # fmt: skip
-        warn_of(problem, drawn.info)
-        stocks.append(stock_of(drawn, devices))
-        diagnoses.append(diagnose(drawn.info))
-        cost = cost.plus(drawn.cost)
+        warn_of(problem, info)
+        stocks.append(stock)
+        diagnoses.append(diagnose(info))
+        cost = cost.plus(spent)
     return tuple(stocks), tuple(diagnoses), cost

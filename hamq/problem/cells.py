@@ -209,19 +209,23 @@ def estimate(problem: Problem, num_nodes: int = FIRST_NODES) -> tuple[int, int]:
     return 8 * pairs * problem.num_states, pairs * nodes
 
 
+class DoesNotFit(ValueError):
+    """What was refused for its size alone: memory, or evaluations of the density."""
+
+
 def require_room(problem: Problem, what: str, max_bytes: int | None, max_evaluations: int | None) -> None:
     """Refuses, with the numbers, rows that do not fit."""
     num_bytes, evaluations = estimate(problem)
     allowed_bytes = available_bytes() if max_bytes is None else max_bytes
     allowed_evaluations = MAX_EVALUATIONS if max_evaluations is None else max_evaluations
     if num_bytes > allowed_bytes:
-        raise ValueError(
+        raise DoesNotFit(
             f"{what} needs {as_power(num_bytes)} bytes for the {as_power(problem.num_states)} masses of each of "
             f"{as_power(problem.num_states * problem.num_actions)} pairs, and {allowed_bytes:.2e} are allowed; "
             "use fewer points or a product kernel, raise max_bytes, or sample (HMC needs no masses)."
         )
     if not problem.is_product and evaluations > allowed_evaluations:
-        raise ValueError(
+        raise DoesNotFit(
             f"{what} needs at least {as_power(evaluations)} density evaluations, and {allowed_evaluations:.2e} are allowed; "
             "use fewer points, raise max_evaluations, or sample (HMC needs no masses)."
         )

@@ -5,6 +5,7 @@ import time
 import numpy as np
 import pytest
 
+from hamq.certificates.certificate import rounded_up
 from tests.browser import expected
 from tests.browser.chromium import PHONE
 from tests.browser.posed import HOSTILE
@@ -170,7 +171,7 @@ def test_certified_bounds_have_a_card_and_their_maps(certified, show, screenshot
     with show(certified.path) as opened:
         card = opened.page.locator(".card", has=opened.page.locator("h2", has_text="Certificate"))
         assert card.locator(".lead").text_content() == kept.sentence
-        assert card.locator("dd").first.text_content() == f"|Q − Q*| ≤ {kept.error:.3g} in all pairs"
+        assert card.locator("dd").first.text_content() == f"|Q − Q*| ≤ {rounded_up(kept.error)} in all pairs"
         opened.page.uncheck("#smooth")
         for name in ("Error bound", "Loss bound"):
             opened.choose("layer", name)

@@ -10,7 +10,7 @@ import hamq
 from hamq.certificates import diagnostics
 from hamq.certificates.chain_diagnosis import MIN_ESS, ChainDiagnosis, ChainNumbers
 from hamq.certificates.chain_statistics import ChainStatistics
-from hamq.certificates.diagnostics import diagnose
+from hamq.certificates.diagnostics import FRESH, diagnose
 from hamq.learning.draws import Cost
 from hamq.sampling import hmc
 from hamq.sampling.draws import make_info
@@ -231,3 +231,10 @@ def test_another_problem_is_refused():
         diagnose(swing(discount=0.8), solution)
     found = diagnose(swing(), dataclasses.replace(solution, result="read"), sampler=SMALL, num_pairs=2)
     assert found.num_pairs == 2
+
+
+def test_chains_share_no_key_with_a_solver():
+    """A run with the same seed has its draws from one of five parts of the key."""
+    ours = jr.split(jr.fold_in(jr.key(0), FRESH), 3)
+    theirs = jr.split(jr.key(0), 5)
+    assert not set(map(tuple, jr.key_data(ours).tolist())) & set(map(tuple, jr.key_data(theirs).tolist()))

@@ -186,6 +186,7 @@ def test_pilots_that_saw_one_value_do_not_bet_everything(drawing):
     np.testing.assert_allclose(spread, np.sqrt(4 / 100))
 
 
+@pytest.mark.slow
 def test_long_horizons_say_nothing(drawing):
     """At γ = 0.999 a bound of a backup counts a thousand times: the rewards alone know more."""
     drawing()

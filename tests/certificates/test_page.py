@@ -33,4 +33,4 @@ def test_all_of_the_zoo_is_there_and_no_bound_is_below_the_truth():
     rows = RECORDED["zoo"]["rows"]
     assert {row["problem"] for row in rows} == set(ZOO)
     for row in rows:
-        assert row["error"] is None or row["bound"] >= row["error"] and row["loss_bound"] >= row["loss"]
+        assert row["error"] is None or (row["bound"] >= row["error"] and row["loss_bound"] >= row["loss"])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hamq.certificates.intervals import predicted_width
-from hamq.certificates.proposal import Pilot, allot, propose
+from hamq.certificates.proposal import Pilot, allot, correct, propose
 from hamq.exact.bellman import make_operator
 from hamq.exact.value_iteration import solve_exact
 from hamq.problem.grid import Grid
@@ -47,7 +47,13 @@ class ExactStock:
 def pilot_of(operator, q, error=0.0):
     value = q.max(axis=1) if operator.ended is None else np.where(operator.ended, 0, q.max(axis=1))
     residual = operator.backup(value) - q
-    return Pilot(residual, np.full(q.shape, error), ExactStock(operator), lambda draws: MARGIN)
+    return Pilot(residual, np.full(q.shape, error), ExactStock(operator))
+
+
+def proposed(operator, q, pilot, num_rounds, per_round, allots=True):
+    value = q.max(axis=1) if operator.ended is None else np.where(operator.ended, 0, q.max(axis=1))
+    corrected, centre = correct(operator.problem, q, value, operator.ended, pilot)
+    return propose(corrected, centre, q.argmax(axis=1), lambda draws: MARGIN, num_rounds, per_round, allots)
 
 
 def bent(q, ended, size=0.3):
@@ -71,7 +77,7 @@ def test_exact_pilots_propose_what_the_operator_confirms(ends):
     """Tu + m = u, Tl − m = l and T^π p − m = p, so that what verification finds within m confirms them."""
     operator, true = posed(ends)
     q = bent(true, operator.ended)
-    proposal = propose(operator.problem, q, operator.ended, pilot_of(operator, q), 4.0, 100)
+    proposal = proposed(operator, q, pilot_of(operator, q), 4.0, 100)
     states, policy = np.arange(len(q)), q.argmax(axis=1)
     best, own = true.max(axis=1), operator.evaluate(policy).value
     assert np.max(best - own) > 0.05, "a policy that is as good as the best is no test of what follows it"
@@ -89,10 +95,10 @@ def test_exact_pilots_propose_what_the_operator_confirms(ends):
 def test_tables_better_than_their_pilot_are_hardly_moved():
     """Residuals that are all noise: the same functions as where the pilot saw none."""
     operator, true = posed("goes on")
-    sure = propose(operator.problem, true, None, pilot_of(operator, true), 4.0, 100)
+    sure = proposed(operator, true, pilot_of(operator, true), 4.0, 100)
     noise = 0.1 * np.random.default_rng(0).normal(size=true.shape)
     noisy = pilot_of(operator, true)._replace(residual=noise, error=np.full(true.shape, 0.2))
-    found = propose(operator.problem, true, None, noisy, 4.0, 100)
+    found = proposed(operator, true, noisy, 4.0, 100)
     np.testing.assert_allclose(found.upper, sure.upper, atol=1e-3)
     np.testing.assert_allclose(found.lower, sure.lower, atol=1e-3)
 
@@ -101,7 +107,7 @@ def test_margins_hold_the_errors_of_the_pilot():
     """With a state that ends, where constants count: errors of a pilot push the functions apart."""
     operator, true = posed("ends")
     q, going = bent(true, operator.ended), ~operator.ended
-    sure, unsure = (propose(operator.problem, q, operator.ended, pilot_of(operator, q, e), 4.0, 100) for e in (0.0, 0.1))
+    sure, unsure = (proposed(operator, q, pilot_of(operator, q, e), 4.0, 100) for e in (0.0, 0.1))
     assert np.all((unsure.upper - unsure.lower - (sure.upper - sure.lower))[going] > 0.1)
 
 
@@ -134,5 +140,5 @@ def test_draws_go_where_they_decide():
 
 def test_no_allotment_gives_every_pair_the_same():
     operator, true = posed("goes on")
-    proposal = propose(operator.problem, true, None, pilot_of(operator, true), 4.0, 100, allots=False)
+    proposal = proposed(operator, true, pilot_of(operator, true), 4.0, 100, allots=False)
     np.testing.assert_array_equal(proposal.rounds, 4)

@@ -134,6 +134,7 @@ def test_conditional_expectations_are_those_along_each_axis(name, law, functions
     np.testing.assert_allclose(conditional, expected, atol=ERROR)
 
 
+@pytest.mark.slow
 def test_many_dimensions_have_squares_only(x64):
     """Five independent normals near walls, 20,000 exact draws of each; false alarm 1e-6 over ten functions."""
     d = MAX_PRODUCTS + 1

@@ -9,7 +9,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from hamq.certificates.certificate import Method
+from hamq.certificates.certificate import Method, rounded_up
 from hamq.cli import certify as command
 from hamq.cli import report
 from hamq.cli.certify_options import CertifyOptions
@@ -64,8 +64,8 @@ def test_a_run_is_certified_and_keeps_it(hamq, tmp_path, asked):
     assert kept is not None and kept.upper.tobytes() == made.upper.tobytes()
     assert done.code == 0 and done.out.startswith(made.sentence) and "drawing 1/2" in done.err
     row = re.search(r"method .*\n.*\n +(guaranteed .*)\n", done.out)[1].split()
-    losses = [f"{made.worst_loss:.3g}", f"{made.policy_loss.mean():.3g}"]
-    assert row == ["guaranteed", "0.95", f"{made.error:.3g}", *losses, "100", "37,000", "1.5"]
+    losses = [rounded_up(made.worst_loss), rounded_up(made.policy_loss.mean())]
+    assert row == ["guaranteed", "0.95", rounded_up(made.error), *losses, "100", "37,000", "1.5"]
     after = contents(tmp_path / "run")
     assert {name for name in after if after[name] != before.get(name)} == {
         *("certificate.json", "certificate.npz", "manifest.json")
@@ -88,6 +88,16 @@ def test_show_quotes_it(hamq, asked):
     assert f"Certificate: {read_run('run').certificate.sentence}" in " ".join(hamq("show", "run").out.split())
 
 
+def test_a_bound_is_not_replaced_by_none(hamq, asked):
+    hamq(*TINY, "--out", "run")
+    hamq("certify", "run")
+    kept = read_run("run").certificate
+    asked[1]["make"] = vacuous
+    done = hamq("certify", "run")
+    assert done.code == 0 and f"Not saved: run has a certificate that says more. {kept.sentence}" in done.out
+    assert read_run("run").certificate.sentence == kept.sentence
+
+
 def test_compare_has_bounds_beside_what_they_bound(hamq, asked):
     for name, extra in (("run", ()), ("late", ("--iterations", 40))):
         hamq(*TINY, *extra, "--out", name)
@@ -103,7 +113,7 @@ def test_compare_has_bounds_beside_what_they_bound(hamq, asked):
     shown = hamq("compare", "run", "late", "answer").out
     table = shown[shown.index("Certified") : shown.index("Between the runs")]
     rows = {line.split()[0]: line.split() for line in table.splitlines() if line.strip()}
-    bounds = ["≤", f"{kept.error:.3g}", f"{told['run']['policy_loss']:.2g}", "≤", f"{kept.mean_loss:.3g}"]
+    bounds = ["≤", rounded_up(kept.error), f"{told['run']['policy_loss']:.2g}", "≤", rounded_up(kept.mean_loss)]
     assert rows["run"] == ["run", f"{told['run']['sup']:.2g}", *bounds, "0.95", "guaranteed"]
     assert "no bound" in " ".join(rows["late"]) and "answer" not in rows
 

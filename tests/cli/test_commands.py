@@ -78,7 +78,7 @@ def test_every_option_reaches_solve(hamq):
     assert hamq("solve", *PENDULUM, *words.split(), "--out", "run").code == 1
     config = read_run("run").config
     hmc = {"kind": "HMC", "num_samples": 6, "num_leapfrog": 2, "step_size": 0.3, "walls": "reflect", "sharpness": 80.0}
-    assert config["sampler"] == hmc | {"num_warmup": 1, "num_chains": 2, "calibrate": None}
+    assert config["sampler"] == hmc | {"num_warmup": 1, "num_chains": 2, "calibrate": None, "dispersed": False}
     completion = {"kind": "NuclearNorm", "tolerance": 0.01, "max_iterations": 20, "unidentified": "zero"}
     assert config["completion"] == completion
     expected = {"selection": "bernoulli", "fraction": 0.7, "complete": "table", "draws": "fresh", "coupled": False}

@@ -1,9 +1,13 @@
+import re
+import tracemalloc
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from hamq.exact import factored
 from hamq.exact.factored import FactoredLaw
+from hamq.problem import zoo
 from hamq.problem.grid import Grid
 from hamq.problem.kernel import GaussianKernel
 from hamq.problem.problem import Problem
@@ -85,3 +89,18 @@ def test_a_mean_that_float64_cannot_square_is_refused():
     )
     with pytest.raises(ValueError, match=r"mean 1e\+180 and standard deviation 0.707 has no mass .* on axis 0"):
         FactoredLaw(problem)
+
+
+def test_what_is_refused_by_is_what_building_takes():
+    """NumPy's peak, which has all of the masses: those of the first axis, [x, v, x'], are the largest thing by far."""
+    problem = zoo.double_integrator(points=80, num_actions=3)
+    with pytest.raises(ValueError, match="for the masses of its axes") as refused:
+        FactoredLaw(problem, max_bytes=10**6)
+    found = re.search(r"needs (\S+) bytes", str(refused.value))
+    assert found
+    tracemalloc.start()
+    law = FactoredLaw(problem)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert 2 * 8 * 80**3 < peak < 1.2 * float(found[1]) and float(found[1]) < 1.2 * peak
+    assert law.num_summands == 160

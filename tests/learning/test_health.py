@@ -128,14 +128,14 @@ def test_chains_share_the_draws():
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """What `solve` draws for reuse, as it comes."""
-    found, draw_pairs = [], preparation.draw_pairs
+    """What `solve` draws for reuse, as (stock, info, cost), as it comes."""
+    found, draw_stock = [], preparation.draw_stock
 
     def listening(*arguments, **named):
-        found.append(draw_pairs(*arguments, **named))
+        found.append(draw_stock(*arguments, **named))
         return found[-1]
 
-    monkeypatch.setattr(preparation, "draw_pairs", listening)
+    monkeypatch.setattr(preparation, "draw_stock", listening)
     return found
 
 
@@ -148,7 +148,7 @@ def test_hmc(drawn):
     sampler = HMC(4, num_leapfrog=1, step_size=4.0, walls="reflect", num_warmup=0, num_chains=2)
     with pytest.warns(UserWarning, match="chains never moved"):
         solution = solve(problem, sampler, **QUICK)
-    health, info = solution.health, drawn[0].info
+    health, (stock, info, _) = solution.health, drawn[0]
     assert health is not None
     np.testing.assert_allclose(health.acceptance, info.acceptance.mean(axis=1), rtol=1e-5)
     np.testing.assert_allclose(health.stuck, info.stuck_share.mean(axis=1), rtol=1e-5)
@@ -156,7 +156,8 @@ def test_hmc(drawn):
     np.testing.assert_array_equal(info.is_stuck, info.stuck_share > 0)
     # V between the nodes, by SciPy.
     value = solution.value
-    times = np.asarray([[slow_time(interpolated(value, points), 2) for points in row] for row in drawn[0].draws.locations])
+    locations = stock.rows.pairs(np.asarray(stock.locations))
+    times = np.asarray([[slow_time(interpolated(value, points), 2) for points in row] for row in locations])
     times = np.where(np.isnan(times), np.where(info.is_stuck, 4, 1), times)
     np.testing.assert_allclose(health.effective, (4 / times).mean(axis=1), rtol=2e-3)
 

@@ -1,6 +1,6 @@
 """Plants each bug of table.py in a copy of the repository and expects its tests to fail.
 
-    python tests/mutants/run.py [--only NAME ...]
+    python tests/mutants/run.py [--only NAME ...] [--tested]
 
 KILLED: pytest ran and a test failed (exit code 1). ALIVE: all tests passed. BROKEN: the bug could not be
 planted, the tests could not be collected, or they hung; such a mutant says nothing and must be rewritten.
@@ -119,20 +119,13 @@ def attempt(root: Path, mutant: Mutant) -> Outcome:
     return Outcome(mutant, "BROKEN", seconds, f"pytest's exit code: {code}\n{output}")
 
 
-def hunt(root: Path, mutants: Sequence[Mutant], jobs: int, console: Console) -> bool:
+def hunt(root: Path, mutants: Sequence[Mutant], jobs: int, console: Console, is_tested: bool = False) -> bool:
     """Tries all mutants, `jobs` at a time, and prints the table; True if all were killed."""
     if not mutants:
         console.print("No mutants to try.")
         return True
-    tests = sorted({test for mutant in mutants for test in mutant.tests})
-    console.print(f"The tests of {len(mutants)} mutants, without any bug:")
-    with copy_of(root) as folder:
-        code, output = run_tests(folder, tests, "-n", str(jobs))
-    console.print(output, markup=False, highlight=False)
-    if code != 0:
-        console.print("[bold red]These tests must pass first.[/]")
+    if not is_tested and not passes(root, mutants, jobs, console):
         return False
-
     outcomes = []
     with ThreadPoolExecutor(jobs) as pool:
         for outcome in pool.map(lambda mutant: attempt(root, mutant), mutants):
@@ -143,6 +136,18 @@ def hunt(root: Path, mutants: Sequence[Mutant], jobs: int, console: Console) -> 
                 console.print(outcome.details, markup=False, highlight=False)
     print_table(outcomes, console)
     return all(outcome.verdict == "KILLED" for outcome in outcomes)
+
+
+def passes(root: Path, mutants: Sequence[Mutant], jobs: int, console: Console) -> bool:
+    """Whether their tests pass without any bug: otherwise a failure says nothing."""
+    tests = sorted({test for mutant in mutants for test in mutant.tests})
+    console.print(f"The tests of {len(mutants)} mutants, without any bug:")
+    with copy_of(root) as folder:
+        code, output = run_tests(folder, tests, "-n", str(jobs))
+    console.print(output, markup=False, highlight=False)
+    if code != 0:
+        console.print("[bold red]These tests must pass first.[/]")
+    return code == 0
 
 
 def print_table(outcomes: Sequence[Outcome], console: Console) -> None:
@@ -162,10 +167,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = [mutant.name for mutant in MUTANTS]
     parser.add_argument("--only", action="append", choices=names, metavar="NAME", help="try this one; may repeat")
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time (default: 2)")
+    parser.add_argument("--tested", action="store_true", help="all tests have just passed: do not run them without a bug")
     options = parser.parse_args(arguments)
     mutants = [mutant for mutant in MUTANTS if not options.only or mutant.name in options.only]
     console = Console(width=None if sys.stdout.isatty() else 140)
-    return 0 if hunt(ROOT, mutants, options.jobs, console) else 1
+    return 0 if hunt(ROOT, mutants, options.jobs, console, options.tested) else 1
 
 
 if __name__ == "__main__":

@@ -143,8 +143,8 @@ CERTIFICATE_MUTANTS = [
     Mutant(
         "margin-of-the-policy-on-the-wrong-side",
         "hamq/certificates/proposal.py",
-        old="solved(-margin, followed, centre)",
-        new="solved(margin, followed, centre)",
+        old="corrected.solved(-margin, lambda table: table[states, policy], centre)",
+        new="corrected.solved(margin, lambda table: table[states, policy], centre)",
         tests=(f"{PROPOSAL}::test_exact_pilots_propose_what_the_operator_confirms",),
     ),
     Mutant(
@@ -213,15 +213,15 @@ CERTIFICATE_MUTANTS = [
     Mutant(
         "largest-mass-omitted",
         "hamq/sampling/truncated_correlated.py",
-        old="given.log_mass(j, centre) - given.log_most(j)",
+        old="given.log_mass(j, centre) - given.log_most[j]",
         new="given.log_mass(j, centre)",
         tests=(f"{CUT}::test_accepted_proposals_have_the_masses[corner]",),
     ),
     Mutant(
         "largest-mass-at-the-mean",
         "hamq/sampling/truncated_correlated.py",
-        old="jnp.where(is_anywhere, middle, jnp.clip(middle, low, high))",
-        new="self.mean[j]",
+        old="found.append(given.log_mass(j, jnp.clip(middle, low, high)))",
+        new="found.append(given.log_mass(j, given.mean[j]))",
         tests=(f"{CUT}::test_accepted_proposals_have_the_masses",),
     ),
     Mutant(

@@ -98,4 +98,25 @@ FAULT_MUTANTS = [
         new="except (ValueError, OSError) as error:  # zipfile",
         tests=(f"{FAULTS}::test_readers_refuse_nonsense_by_our_error_alone",),
     ),
+    Mutant(
+        "masses-counted-once",
+        "hamq/exact/factored.py",
+        old="max(laying_out, tables + smallest.work_bytes)",
+        new="tables + smallest.work_bytes",
+        tests=("tests/exact/test_factored.py::test_what_is_refused_by_is_what_building_takes",),
+    ),
+    Mutant(
+        "weights-of-draws-not-counted",
+        "hamq/learning/budget.py",
+        old="(4 if sampler.weighs else 0)",
+        new="0",
+        tests=("tests/learning/test_budget.py::test_a_draw_is_counted_as_it_is_kept",),
+    ),
+    Mutant(
+        "draws-copied-to-the-device",
+        "hamq/learning/draws.py",
+        old="start = -room.ctypes.data % ALIGNMENT",
+        new="start = -room.ctypes.data % 8 + 8",
+        tests=("tests/learning/test_budget.py::test_devices_take_over_what_was_filled",),
+    ),
 ]

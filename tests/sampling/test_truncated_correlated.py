@@ -73,6 +73,7 @@ def test_three_dimensions_have_the_masses():
     assert_distribution(counts, expected, resolution=0.07)
 
 
+@pytest.mark.slow
 def test_circles_are_not_cut():
     """Coordinates on a circle go round it: the masses are those of the normal summed over its images."""
     grid, mean = box(periodic=(True, False)), (0.9, 0.6)
