@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax.random as jr
 import numpy as np
 import pytest
 from scipy.interpolate import interpn
