@@ -133,7 +133,7 @@ def test_exhaustive_is_exact(name, law):
     ],
 )
 def test_independent_draws_agree_with_both_laws(name, method):
-    sampler = IID(300, method)
+    sampler = IID(400, method)
     found, exact, _ = estimates(name, sampler)
     for estimate, expected in zip(found, exact, strict=True):
         assert_mean_equals(estimate, expected, resolution=0.05)
