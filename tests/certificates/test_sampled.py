@@ -22,9 +22,7 @@ from hamq.problem.problem import Problem
 from hamq.sampling.iid import IID
 from hamq.types import as_key
 
-pytestmark = (
-    pytest.mark.slow
-)  # one certificate compiles for 16 s; test_experiment.py has the same pipeline on draws of NumPy
+pytestmark = pytest.mark.slow  # compiles for 16 s; test_experiment.py has the same pipeline on draws of NumPy
 KINDS = ["guaranteed", pytest.param("asymptotic", marks=pytest.mark.slow)]
 CONFIDENCE = 0.95
 
