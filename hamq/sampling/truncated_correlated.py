@@ -1,4 +1,4 @@
-"""Independent draws from a correlated normal cut to the box, exactly.
+"""Independent draws from a correlated normal cut to the box, exactly but for what is left out of M_j, 1e-13.
 
 Coordinate by coordinate, each from its law given those before it, cut to its side of the box: that is a truncated
 normal. Their product has the density of the target divided by Π_j Z_j, Z_j(x_1 … x_{j−1}) the mass of side j under the law

@@ -11,7 +11,7 @@ import hamq
 from hamq.certificates import diagnostics
 from hamq.certificates.chain_diagnosis import MIN_ESS, ChainDiagnosis, ChainNumbers
 from hamq.certificates.chain_statistics import ChainStatistics
-from hamq.certificates.diagnostics import FRESH, diagnose
+from hamq.certificates.diagnostics import diagnose
 from hamq.learning.draws import Cost
 from hamq.sampling import hmc
 from hamq.sampling.draws import make_info
@@ -234,8 +234,17 @@ def test_another_problem_is_refused():
     assert found.num_pairs == 2
 
 
-def test_chains_share_no_key_with_a_solver():
-    """A run with the same seed has its draws from one of five parts of the key."""
-    ours = jr.split(jr.fold_in(jr.key(0), FRESH), 3)
-    theirs = jr.split(jr.key(0), 5)
-    assert not set(map(tuple, jr.key_data(ours).tolist())) & set(map(tuple, jr.key_data(theirs).tolist()))
+class Asked(Exception):
+    """Carries the key with which draws were asked for."""
+
+
+def test_chains_share_no_key_with_a_solver(monkeypatch):
+    """`solve` has its draws from one of five parts of its key: with the same seed, `diagnose` has none of them."""
+
+    def ask(*_, key, **__):
+        raise Asked(tuple(jr.key_data(key).tolist()))
+
+    monkeypatch.setattr(diagnostics, "_in_blocks", ask)
+    with pytest.raises(Asked) as asked:
+        diagnose(swing(), np.zeros((swing().num_states, swing().num_actions)), sampler=SMALL, key=0)
+    assert asked.value.args[0] not in {tuple(key) for key in jr.key_data(jr.split(jr.key(0), 5)).tolist()}

@@ -1,7 +1,6 @@
-"""Certificates from real draws: a correlated problem, independent draws and (slow) chains.
+"""Certificates from real draws: a correlated problem, independent draws and chains.
 
-Coverage: 20 seeds of nominal 95 % in all pairs at once may miss 8 times, 60 may 14 times (false alarm 1e-6); in practice
-none does.
+Coverage: 20 seeds of nominal 95 % in all pairs at once may miss 8 times, 60 may 14 times (false alarm 1e-6).
 """
 
 import jax.numpy as jnp
@@ -23,7 +22,7 @@ from hamq.sampling.iid import IID
 from hamq.types import as_key
 
 pytestmark = pytest.mark.slow  # compiles for 16 s; test_experiment.py has the same pipeline on draws of NumPy
-KINDS = ["guaranteed", pytest.param("asymptotic", marks=pytest.mark.slow)]
+KINDS = ["guaranteed", "asymptotic"]
 CONFIDENCE = 0.95
 
 
@@ -97,8 +96,8 @@ def test_more_confidence_is_dearer(posed, kind):
     ("kind", "num_seeds", "num_draws"),
     [
         ("guaranteed", 20, 300.0),
-        pytest.param("guaranteed", 60, 1000.0, marks=pytest.mark.slow),
-        pytest.param("asymptotic", 60, 1000.0, marks=pytest.mark.slow),
+        ("guaranteed", 60, 1000.0),
+        ("asymptotic", 60, 1000.0),
     ],
 )
 def test_all_backups_are_covered_at_once(posed, kind, num_seeds, num_draws):
