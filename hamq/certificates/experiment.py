@@ -225,7 +225,8 @@ def evaluations_per_draw(problem: Problem, kind: Kind) -> float:
     sampler = sampler_of(problem, kind)
     assert isinstance(sampler, HMC)
     transitions = (sampler.num_warmup + PER_CHAIN) / PER_CHAIN
-    return transitions * (sampler.gradients_per_draw(problem) + 1) + 1
+    # Besides: the gradient of Stein's functions, and what the start of a chain costs each of its draws.
+    return transitions * (sampler.gradients_per_draw(problem) + 1) + 2
 
 
 def _chain_means(f: Float[np.ndarray, "P n"]) -> Float[np.ndarray, "P m"]:
