@@ -1,13 +1,16 @@
 """Statements about most pairs: what is looked at, how the risk is split, and that the share is right."""
 
+import math
+
 import jax.random as jr
 import numpy as np
 import pytest
 
 from hamq.certificates import partial as module
 from hamq.certificates.certify import certify
+from hamq.certificates.experiment import evaluations_per_draw
 from hamq.certificates.order_statistics import quantile_bound
-from hamq.certificates.partial import SHARE, certify_part, least_pairs
+from hamq.certificates.partial import NUM_DRAWS, SHARE, certify_part, least_pairs
 from hamq.certificates.sampled import judge
 from hamq.exact.bellman import make_operator
 from hamq.learning.draws import Cost
@@ -114,9 +117,11 @@ def test_share_of_all_pairs_is_right(kind):
     """Real draws of 200 of 800 pairs: at most 5 % of all pairs have a larger residual, as the exact operator says."""
     problem = pose("correlated", "cell", (20, 20))
     q = np.random.default_rng(0).normal(size=(400, 2))
-    per_draw = 1 if kind == "guaranteed" else 13.0
-    found = certify(problem, q, method=kind, max_evaluations=int(200 * 1000 * per_draw), key=5)
-    assert found.num_pairs == pytest.approx(200, abs=30)
+    budget = math.ceil(200 * NUM_DRAWS * evaluations_per_draw(problem, kind))
+    found = certify(problem, q, method=kind, max_evaluations=budget, key=5)
+    assert found.num_pairs == 200
+    spent = found.cost.density_evaluations + found.cost.gradient_evaluations
+    assert (found.cost.samples if kind == "guaranteed" else spent) <= budget
     residual = np.abs(make_operator(problem).backup(q.max(axis=1)) - q)
     assert np.mean(residual > found.residual) <= SHARE
     assert found.residual < 1.5 * np.quantile(residual, 0.95)
