@@ -16,10 +16,10 @@ of R make it honest: their noise has mean 0 in the product of the two residuals.
 
 import equinox as eqx
 import numpy as np
-import scipy.linalg
 from jaxtyping import Float, Int
 
 from hamq.completion.completion import AbstractCompletion, Completion, Observed
+from hamq.completion.pivots import pivot_rows
 
 CUTOFF = 1e-10
 """Singular values of U below this part of the largest are rounding: the Gram matrix of nothing."""
@@ -82,8 +82,7 @@ def mixing_weights(rows: Float[np.ndarray, "m A"], columns: Int[np.ndarray, " k"
 def largest_volume(rows: Float[np.ndarray, "m A"], num_columns: int) -> Int[np.ndarray, " k"]:
     """The actions whose entries in the leading right singular vectors of the rows span the largest volume, in order."""
     vectors = np.linalg.svd(rows, full_matrices=False)[2][:num_columns].T
-    _, order = scipy.linalg.qr(vectors.T, mode="r", pivoting=True)  # pyright: ignore[reportAssignmentType]
-    chosen = order[: vectors.shape[1]]
+    chosen = pivot_rows(vectors)
     for _ in range(100):  # each exchange raises the volume by its factor, which is bounded
         shares = np.abs(vectors @ np.linalg.pinv(vectors[chosen]))
         action, slot = np.unravel_index(np.argmax(shares), shares.shape)

@@ -14,8 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
-from scipy.spatial.distance import cdist
-from scipy.stats import qmc
 
 from hamq.problem.kernel import CorrelatedDensity, ProductDensity, times
 from hamq.problem.small_matrix import cholesky, inverse_lower, raised_cholesky, solve_positive
@@ -161,6 +159,10 @@ def _search(potential: AbstractPotential, state: Float[Array, " d"]) -> Modes:
 @functools.cache
 def _probes(lower: tuple[float, ...], upper: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Low-discrepancy points of the box, and the 2d + 2 nearest neighbours of each (itself included)."""
+    # Late: half a second, which only those wait for whose density has to be searched.
+    from scipy.spatial.distance import cdist
+    from scipy.stats import qmc
+
     d = len(lower)
     cube = qmc.Sobol(d, scramble=True, rng=np.random.default_rng(0)).random(NUM_PROBES)
     neighbours = np.argsort(cdist(cube, cube), axis=1)[:, : 2 * d + 2]

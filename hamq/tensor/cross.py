@@ -10,12 +10,12 @@ lives, among 10³⁸ entries; `least_squares.py` then makes more of its points.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 from jaxtyping import Float, Int
 
+from hamq.completion.pivots import pivot_rows
 from hamq.tensor.train import Train
 
 Read = Callable[[Int[np.ndarray, "P d"]], Float[np.ndarray, " P"]]
@@ -120,8 +120,7 @@ def maxvol(basis: Float[np.ndarray, "rows m"]) -> Int[np.ndarray, " m"]:
     Goreinov et al., "How to find a good submatrix": start from pivots, swap while |basis·sub⁻¹| has an entry above 1.
     """
     m = basis.shape[1]
-    pivots: Any = scipy.linalg.qr(basis.T, pivoting=True, mode="economic")[-1]
-    rows = np.array(pivots[:m])
+    rows = pivot_rows(basis)
     shares = np.linalg.solve(basis[rows].T, basis.T).T
     for _ in range(SWAPS):
         i, j = np.unravel_index(np.abs(shares).argmax(), shares.shape)
