@@ -6,8 +6,8 @@ from pathlib import Path
 
 import jax
 
-MIN_SECONDS = 0.1
-"""Compiling that takes less is not worth a file."""
+MIN_SECONDS = 0.0
+"""Small programs too: `hamq solve pendulum` has some thirty, and compiling them again takes the better part of a second."""
 
 
 def use_compilation_cache() -> None:

@@ -64,7 +64,8 @@ def diagnosis_table(told: ChainDiagnosis) -> Table:
     for name, row in described(told)["numbers"].items():
         limit = "" if row["limit"] is None else f"{row['limit']:.4g}"
         beyond = "" if row["pairs_beyond"] is None else f"{row['pairs_beyond']:,}"
-        table.add_row(name.replace("_", " "), f"{row['median']:.4g}", f"{row['worst']:.4g}", limit, beyond, row["worst_at"])
+        where = row["worst_at"] or ""
+        table.add_row(name.replace("_", " "), f"{row['median']:.4g}", f"{row['worst']:.4g}", limit, beyond, where)
     return table
 
 
@@ -78,7 +79,7 @@ def described(told: ChainDiagnosis) -> dict[str, Any]:
             "worst": float(values[worst]),
             "limit": limits.get(name),
             "pairs_beyond": int(flags[name].sum()) if name in flags else None,
-            "worst_at": told.pair_name(worst),
+            "worst_at": told.pair_name(worst) if np.ptp(values) > 0 else None,
         }
     return {
         "sentence": told.sentence,

@@ -1,5 +1,6 @@
 """`main`: one command, its exit code, and what happens to errors, warnings and signals."""
 
+import atexit
 import contextlib
 import importlib
 import os
@@ -34,14 +35,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def command() -> None:
-    """What the shell runs: `main`. Without success the end comes at once: XLA's threads may still be at work, and other
-    processes are not waited for."""
+    """What the shell runs: `main`. The end comes at once: taking all modules apart would take 0.4 s. Without success other
+    processes are not waited for either, and XLA's threads may still be at work."""
     code = main()
+    if not code:
+        atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
-    if code:
-        os._exit(code)
-    sys.exit(0)
+    os._exit(code)
 
 
 def _run(argv: Sequence[str]) -> int:

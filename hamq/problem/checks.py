@@ -92,7 +92,8 @@ def _check_purity(grid: Grid, actions: Any, kernel, reward: UserFunction) -> Non
     else:
         calls["logdensity"] = lambda: kernel.logdensity(state, state, action)
     for name, call in calls.items():
-        first, second = np.asarray(call()), np.asarray(call())
+        # Each `lambda` is traced anew: the function itself is called twice, and compiled as one program, not op by op.
+        first, second = (np.asarray(jax.jit(lambda: call())()) for _ in range(2))  # noqa: B023
         if not np.array_equal(first, second, equal_nan=True):
             raise ValueError(
                 f"{name} is not a pure function: two calls at state {np.asarray(state)} gave {first} and {second}; "
@@ -131,12 +132,13 @@ def _aliasing_surprises(grid: Grid, actions: Any, reward: UserFunction) -> Itera
     """A reward that oscillates between the nodes: it is far from its own linear interpolation on the grid."""
     centre = np.asarray([grid.axis_nodes(i)[n // 2] for i, n in enumerate(grid.points)])
     action = jnp.asarray(action_at(actions, count(actions) // 2), jnp.float32)
+    along = jax.jit(jax.vmap(lambda s: jnp.asarray(reward(s, action))))
     for i in range(grid.dimension):
         nodes = grid.axis_nodes(i)
         fine = np.linspace(nodes[0], nodes[-1], 16 * (len(nodes) - 1) + 1)
         line = np.tile(centre, (len(fine), 1))
         line[:, i] = fine
-        rewards = np.asarray(jax.vmap(lambda s: jnp.asarray(reward(s, action)))(jnp.asarray(line, jnp.float32)))
+        rewards = np.asarray(along(line.astype(np.float32)))
         if not np.all(np.isfinite(rewards)):
             continue  # refused by name as soon as the table is made
         missed = np.abs(rewards - np.interp(fine, nodes, rewards[::16])).mean()

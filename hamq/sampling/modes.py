@@ -160,8 +160,8 @@ def _search(potential: AbstractPotential, state: Float[Array, " d"]) -> Modes:
 def _probes(lower: tuple[float, ...], upper: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Low-discrepancy points of the box, and the 2d + 2 nearest neighbours of each (itself included)."""
     # Late: half a second, which only those wait for whose density has to be searched.
-    from scipy.spatial.distance import cdist
-    from scipy.stats import qmc
+    from scipy.spatial.distance import cdist  # noqa: PLC0415
+    from scipy.stats import qmc  # noqa: PLC0415
 
     d = len(lower)
     cube = qmc.Sobol(d, scramble=True, rng=np.random.default_rng(0)).random(NUM_PROBES)

@@ -30,6 +30,7 @@ def test_good_chains(hamq, run):
     assert row["worst"] == expected.by_pair.tail_ess.min() and row["median"] == np.median(expected.by_pair.tail_ess)
     assert (row["limit"], row["pairs_beyond"]) == (400, 0)
     assert row["worst_at"] == expected.pair_name(int(expected.by_pair.tail_ess.argmin()))
+    assert told.json["numbers"]["stuck"]["worst"] == 0 and told.json["numbers"]["stuck"]["worst_at"] is None  # all are equal
     assert told.json["cost"] == expected.cost._asdict()
     assert "the chains agree in 5 random pairs of 162" in said.out and "tail ess" in said.out and "pairs beyond" in said.out
     assert "pendulum: 4 fresh chains of 1000 draws per pair" in said.err

@@ -52,6 +52,12 @@ def test_python_m_and_no_command():
     assert done.returncode == 2 and "hamq solve PROBLEM" in done.stdout
 
 
+def test_what_was_registered_for_the_end_is_done():
+    code = "import atexit; atexit.register(print, 'bye'); from hamq.cli import command; command()"
+    done = subprocess.run([sys.executable, "-c", code, "--version"], env=ENVIRONMENT, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.splitlines()[1:] == ["bye"]
+
+
 def test_help_names_the_options_of_what_is_named(hamq):
     everywhere = hamq("solve", "--help")
     assert everywhere.code == 0 and "--num-leapfrog" in everywhere.out and "--num-columns" in everywhere.out
@@ -95,6 +101,6 @@ def test_compilation_cache(tmp_path, case):
     done = subprocess.run([sys.executable, "-c", CACHE], env=environment | given, capture_output=True, text=True, check=True)
     folder = done.stdout.split()[0]
     if case == "on":
-        assert Path(folder).is_dir() and Path(folder).is_relative_to(tmp_path / "hamq") and "0.1" in done.stdout
+        assert Path(folder).is_dir() and Path(folder).is_relative_to(tmp_path / "hamq") and "0.0" in done.stdout
     else:
         assert folder == ("/mine" if case == "own" else "None")

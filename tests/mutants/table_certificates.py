@@ -64,6 +64,20 @@ CERTIFICATE_MUTANTS = [
         tests=(f"{EXPERIMENT}::test_draws_that_verify_are_not_those_of_the_pilot",),
     ),
     Mutant(
+        "far-boxes-not-rounded",
+        "hamq/certificates/experiment.py",
+        old="bound + rounding_of(self.problem) * 2 * half",
+        new="bound + ROUNDING * 2 * half",
+        tests=("tests/certificates/test_rounding.py::test_bounds_have_it",),
+    ),
+    Mutant(
+        "noise-takes-no-part-in-rounding",
+        "hamq/certificates/experiment.py",
+        old="* (1 / h + 1 / std)))",
+        new="* (1 / h)))",
+        tests=("tests/certificates/test_rounding.py::test_narrow_noise_has_more",),
+    ),
+    Mutant(
         "bet-not-guarded",
         "hamq/certificates/experiment.py",
         old="np.sqrt((f.var(axis=1) * n + (span / 2) ** 2) / (n + 1))",
