@@ -200,8 +200,9 @@ def main():
     Console().print(table)
     if arguments.out:
         versions = {"jax": jax.__version__, "hamq": hamq.__version__, "python": platform.python_version()}
+        given = {name: value for name, value in vars(arguments).items() if name != "out"}
         with open(arguments.out, "w") as file:
-            json.dump({"versions": versions, "arguments": vars(arguments), "rows": rows}, file, indent=1)
+            json.dump({"versions": versions, "arguments": given, "rows": rows}, file, indent=1)
 
 
 if __name__ == "__main__":

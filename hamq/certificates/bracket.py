@@ -40,6 +40,7 @@ def make_certificate(
     rewards: Float[np.ndarray, "S A"],
     ended: Bool[np.ndarray, " S"] | None,
     found: Bracket,
+    *,
     method: Method,
     confidence: float,
     draws: float,

@@ -12,6 +12,7 @@ from jaxtyping import Float
 
 from hamq.certificates.bracket import Bracket, make_certificate
 from hamq.certificates.certificate import Certificate
+from hamq.certificates.proposal import best
 from hamq.exact.bellman import MAX_SWEEPS, BellmanOperator, settle
 from hamq.learning.draws import Cost
 
@@ -33,7 +34,7 @@ def certify_by_sums(
     tolerance = max(SHARE * residual / (1 + problem.discount), LEAST * size)
     # Rows of quadrature that are loose are made again, as tight as the tolerance asks for.
     given = operator if problem.is_product else None
-    operator, solved, _ = settle(problem, _best, tolerance, MAX_SWEEPS, None, max_evaluations, given, value)
+    operator, solved, _ = settle(problem, best, tolerance, MAX_SWEEPS, None, max_evaluations, given, value)
     followed = operator.evaluate(q.argmax(axis=1), tolerance=tolerance)
     bracket = Bracket(
         lower=solved.table + solved.bounds.low,
@@ -41,8 +42,7 @@ def certify_by_sums(
         policy_value=followed.value - followed.error,
     )
     cost = Cost(0, int(getattr(operator.law, "evaluations", 0)), 0)
-    return make_certificate(operator.problem, q, operator.rewards, operator.ended, bracket, "exact", 1.0, 0.0, cost, began)
-
-
-def _best(table: Float[np.ndarray, "S A"]) -> Float[np.ndarray, " S"]:
-    return table.max(axis=1)
+    return make_certificate(
+        operator.problem, q, operator.rewards, operator.ended, bracket,
+        method="exact", confidence=1.0, draws=0.0, cost=cost, began=began,
+    )  # fmt: skip

@@ -67,8 +67,8 @@ class Certificate:
         if self.is_vacuous:
             needed = "" if self.draws_needed is None else f"; it takes about {self.draws_needed:,} to make them useful"
             return (
-                f"{name}: {self.draws:,.0f} draws per pair are too few to say anything of use about Q*{needed}. All that is "
-                f"known is |Q − Q*| ≤ {rounded_up(min(self.error, self.known_before))}."
+                f"{name}: {self.draws:,.0f} draws per pair are too few to say anything of use about Q*{needed}. The rewards "
+                f"alone say |Q − Q*| ≤ {rounded_up(self.known_before)}."
             )
         loss = rounded_up(self.worst_loss)
         found = f"|Q − Q*| ≤ {rounded_up(self.error)} in all pairs, and the greedy policy loses {loss} at most"
@@ -77,7 +77,8 @@ class Certificate:
                 return f"{name}: {found}; computed, with no draw, rounding included."
             return f"{name}: {found}; computed, with no draw, rounding and an estimate of the quadrature's error included."
         kind = "for independent draws of any law" if self.method == "guaranteed" else "asymptotic in the number of chains"
-        return f"{name}: with {self.confidence:.4g} confidence ({kind}) {found}; {self.draws:,.0f} fresh draws per pair."
+        sure = f"with {rounded_down(self.confidence)} confidence ({kind})"
+        return f"{name}: {sure} {found}; {self.draws:,.0f} fresh draws per pair."
 
     def __repr__(self) -> str:
         return f"Certificate({self.method}: {self.sentence})"
@@ -112,9 +113,9 @@ class PartialCertificate:
             return f"{name}: {seen} are too few for a statement about {self.share:.0%} of the pairs; raise max_evaluations."
         kind = "" if self.method == "guaranteed" else " (asymptotic in the number of chains)"
         return (
-            f"{name}: with {self.confidence:.4g} confidence{kind} at most {self.share:.0%} of the pairs have |TQ − Q| above "
-            f"{rounded_up(self.residual)}, seen on {seen} with {self.draws:,.0f} fresh draws each; a quantile of the "
-            "residual, no bound of |Q − Q*|: raise max_evaluations for one."
+            f"{name}: with {rounded_down(self.confidence)} confidence{kind} at most {self.share:.0%} of the pairs have "
+            f"|TQ − Q| above {rounded_up(self.residual)}, seen on {seen} with {self.draws:,.0f} fresh draws each; a "
+            "quantile of the residual, no bound of |Q − Q*|: raise max_evaluations for one."
         )
 
     def __repr__(self) -> str:
@@ -129,3 +130,8 @@ def rounded_up(bound: float | None) -> str:
         return f"{bound:.{DIGITS}g}"
     unit = 10.0 ** (math.floor(math.log10(abs(bound))) - DIGITS + 1)
     return f"{math.ceil(bound / unit * (1 - 1e-12)) * unit:.{DIGITS}g}"
+
+
+def rounded_down(confidence: float) -> str:
+    """A confidence with four decimals, never more than it is; 1 only where nothing was drawn."""
+    return f"{math.floor(confidence * 1e4 + 1e-9) / 1e4:.4g}"

@@ -12,19 +12,18 @@ from typing import Any
 
 import jax.random as jr
 import numpy as np
-from jaxtyping import Float
 
 from hamq.certificates.by_sums import certify_by_sums
 from hamq.certificates.certificate import METHODS, Certificate, Method, PartialCertificate
+from hamq.certificates.checked_table import checked_table
 from hamq.certificates.experiment import Kind, evaluations_per_draw, sampler_of
 from hamq.certificates.partial import NUM_DRAWS, certify_part, least_pairs
 from hamq.certificates.sampled import LEAST_ROUNDS, certify_by_draws
 from hamq.exact.bellman import BellmanOperator, make_operator
-from hamq.exact.solution import Solution
 from hamq.learning.draws import Progress
 from hamq.problem.cells import DoesNotFit
 from hamq.problem.kernel import GaussianKernel
-from hamq.problem.problem import Problem, is_same, pair_name
+from hamq.problem.problem import Problem
 from hamq.types import Key, as_key
 
 FRESH = 0x5EED
@@ -50,7 +49,7 @@ def certify(
     method            None takes the first of exact, guaranteed and asymptotic that applies
     key               of the fresh draws; they are others than a solver's with the same key
     """
-    began, q = time.perf_counter(), _checked_table(problem, q_or_solution)
+    began, q = time.perf_counter(), checked_table("certify", problem, q_or_solution)
     if isinstance(confidence, bool) or not isinstance(confidence, (int, float)) or not 0 < confidence < 1:
         raise ValueError(f"certify: confidence must be between 0 and 1, got {confidence!r}; 0.95 is usual.")
     if method is not None and method not in METHODS:
@@ -63,6 +62,11 @@ def certify(
         operator = _operator(problem, max_evaluations, is_asked_for=method is not None)
         if operator is not None:
             return certify_by_sums(operator, q, max_evaluations, began)
+    if method == "guaranteed" and not _has_independent(problem):
+        raise ValueError(
+            f"certify: method='guaranteed' needs independent draws, and those of {problem.name} would come from a "
+            "quadrature whose error nobody bounds; use 'asymptotic', or None."
+        )
     needs_chains = method == "asymptotic" or (method is None and not _has_independent(problem))
     kind: Kind = "asymptotic" if needs_chains else "guaranteed"
     num_draws, fresh = float(NUM_DRAWS), jr.fold_in(as_key(key), FRESH)
@@ -79,26 +83,6 @@ def certify(
             f"with confidence {confidence} takes {least}; give at least {needed:,}."
         )
     return certify_part(problem, q, kind, confidence, num_pairs, key=fresh, progress=progress)
-
-
-def _checked_table(problem: Problem, given: Any) -> Float[np.ndarray, "S A"]:
-    problem.require_enumerable("certify")
-    if isinstance(given, Solution) and not is_same(given.problem, problem):
-        raise ValueError(f"certify: {given.problem!r} and {problem!r} are different problems; give one of them.")
-    q = getattr(given, "q", given)
-    if q is None:
-        raise ValueError("certify: this run has no table; finish it, or use tensor_residuals for a tensor train.")
-    q = np.asarray(q)
-    if q.shape != (problem.num_states, problem.num_actions) or q.dtype.kind not in "iuf":
-        raise ValueError(
-            f"certify: the table must hold real numbers and have the shape ({problem.num_states}, {problem.num_actions}) of "
-            f"{problem.name}, got {q.shape} of {q.dtype}."
-        )
-    q = q.astype(np.float64)
-    if not np.isfinite(q).all():
-        s, a = (int(i) for i in np.argwhere(~np.isfinite(q))[0])
-        raise ValueError(f"certify: Q is {q[s, a]} at {pair_name(problem, s, a)}; every entry must be finite.")
-    return q
 
 
 def _operator(problem: Problem, max_evaluations: int | None, is_asked_for: bool) -> BellmanOperator | None:

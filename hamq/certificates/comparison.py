@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from hamq.certificates.checked_table import checked_table
 from hamq.exact.bellman import BellmanOperator, make_operator
 from hamq.exact.solution import Solution
-from hamq.problem.problem import is_same
 
 ACCURACY = 1e-6
 """Part of the span of V* to which policies are evaluated."""
@@ -53,13 +53,7 @@ class Comparison:
 
 def compare(solution: Any, exact: Solution, operator: BellmanOperator | None = None) -> Comparison:
     """Comparison of a solution, a run (`read_run`) or a table with the exact one; `operator` saves building it again."""
-    q = np.asarray(getattr(solution, "q", solution), np.float64)
-    if isinstance(solution, Solution) and not is_same(solution.problem, exact.problem):
-        raise ValueError(f"compare: {solution.problem!r} and {exact.problem!r} are different problems.")
-    if q.shape != exact.q.shape:
-        raise ValueError(f"compare: the table has shape {q.shape} and the exact one {exact.q.shape}; compare one problem's.")
-    if not np.isfinite(q).all():
-        raise ValueError("compare: the table has entries that are not finite.")
+    q = checked_table("compare", exact.problem, solution)
     operator = operator or make_operator(exact.problem)
     best = exact.q.max(axis=1)
     policy = q.argmax(axis=1)

@@ -20,12 +20,12 @@ from jaxtyping import Array, Float, Int, Shaped
 
 from hamq.certificates.chain_diagnosis import FALSE_ALARM, MIN_ESS, ChainDiagnosis, ChainNumbers
 from hamq.certificates.chain_statistics import LEAST_DRAWS, ChainStatistics, chain_statistics, rhat_by_chance
-from hamq.exact.solution import Solution
+from hamq.certificates.checked_table import checked_table
 from hamq.learning.draws import Cost, Progress, draw_pairs, prepare
-from hamq.problem.problem import Problem, is_same
+from hamq.problem.problem import Problem
+from hamq.problem.tables import terminal_table
 from hamq.sampling.draws import AbstractSampler, Info, require_count
 from hamq.sampling.hmc import HMC
-from hamq.tensor.solution import TensorSolution
 from hamq.types import Key, as_key
 
 MAX_PAIRS = 2000
@@ -82,18 +82,9 @@ class Part(NamedTuple):
 
 
 def _value(problem: Problem, solution: Any) -> Float[np.ndarray, " S"]:
-    """max_a Q of whatever holds a table."""
-    if isinstance(solution, TensorSolution):
-        raise ValueError("diagnose: a TensorSolution has no table of Q; give a solution of solve or solve_exact.")
-    if isinstance(solution, Solution) and not is_same(solution.problem, problem):
-        raise ValueError(f"diagnose: {solution.problem!r} and {problem!r} are different problems; give the solution's own.")
-    q = np.asarray(getattr(solution, "q", solution), np.float64)
-    if q.shape != (problem.num_states, problem.num_actions):
-        wanted = [problem.num_states, problem.num_actions]
-        raise ValueError(f"diagnose: q must have the shape {wanted} of {problem.name}, got {list(q.shape)}.")
-    if not np.isfinite(q).all():
-        raise ValueError("diagnose: q has entries that are not finite; chains cannot agree on them.")
-    return q.max(axis=1)
+    """max_a Q of whatever holds a table, 0 in terminal states."""
+    best, ended = checked_table("diagnose", problem, solution).max(axis=1), terminal_table(problem)
+    return best if ended is None else np.where(ended, 0, best)
 
 
 def _several_chains(sampler: AbstractSampler | None) -> HMC:

@@ -14,6 +14,7 @@ from scipy.stats import t as student
 from hamq.certificates.fresh import Seen, Source, draw_round, make_source
 from hamq.certificates.integrand import Integrand, bounded, joined, regressed
 from hamq.certificates.intervals import betting_bound, chain_bound, predicted_width
+from hamq.certificates.rounding import rounding_of
 from hamq.learning.draws import Cost, Progress
 from hamq.problem.kernel import GaussianKernel
 from hamq.problem.problem import Problem
@@ -35,9 +36,6 @@ BLOCK_VALUES = 2**24
 """Values looked at before they are reduced to statistics."""
 EXTREME = 1.25
 """How much farther than in the pilot the most extreme draws will lie, more or less."""
-ROUNDING = 2e-6
-"""Per axis, of the range of a function, at least: draws and values are in float32 (`rounding_of`)."""
-SINGLE = 2.0**-23
 EPSILON = 1e-12
 """Of the size of a function: sums are in float64."""
 
@@ -79,6 +77,8 @@ class Experiment(NamedTuple):
     level: float
     source: Source
     rules: Rules
+    rounding: float = 0.0
+    """Of the range of a function: what draws in float32 may be wrong by."""
 
     def prepare(
         self, pairs: Int[np.ndarray, " P"], value: Float[np.ndarray, " S"], num: int, progress: Progress | None
@@ -170,7 +170,7 @@ class Experiment(NamedTuple):
         else:
             seen = np.minimum(f.min(axis=1), -half), np.maximum(f.max(axis=1), half)
             bound = np.minimum(chain_bound(_chain_means(f), *seen, self.level), half)
-        return bound + rounding_of(self.problem) * 2 * half + EPSILON * size
+        return bound + self.rounding * 2 * half + EPSILON * size
 
     def _fresh(
         self, pairs: np.ndarray, rounds: np.ndarray, functions, integrand: Integrand, told: Callable[[int], None]
@@ -204,24 +204,7 @@ def make_experiment(problem: Problem, kind: Kind, level: float, rules: Rules, *,
     """With the sampler of its kind, and what preparing that cost."""
     sampler = sampler_of(problem, kind)
     source, cost = make_source(problem, sampler, sampler.num_samples, rules.variates, rules.coupled, key=key)
-    return Experiment(problem, kind, level, source, rules), cost
-
-
-def rounding_of(problem: Problem) -> float:
-    """How much of their mass draws in float32 may put into wrong cells.
-
-    A point moves by half of 2⁻²³·|x|. On an axis that moves a share 2⁻²³·|x|/h of an even law to the cell beside, and a mean
-    that moves so far as well changes a normal law by less than 2⁻²³·|x|/σ. Noise that is a function of state and action is
-    taken as wide as a cell.
-    """
-    grid, shares = problem.grid, []
-    stds = np.asarray(grid.spacing)
-    if isinstance(problem.kernel, GaussianKernel) and not callable(problem.kernel.covariance):
-        covariance = np.asarray(problem.kernel.covariance)
-        stds = np.sqrt(covariance if covariance.ndim == 1 else 1 / np.diag(np.linalg.inv(covariance)))
-    for low, high, h, std in zip(grid.lower, grid.upper, grid.spacing, stds, strict=True):
-        shares.append(max(ROUNDING, SINGLE * max(abs(low), abs(high)) * (1 / h + 1 / std)))
-    return float(sum(shares))
+    return Experiment(problem, kind, level, source, rules, rounding_of(problem)), cost
 
 
 def sampler_of(problem: Problem, kind: Kind) -> HMC | IID:

@@ -93,7 +93,7 @@ def correct(
     share = signal / np.maximum(signal + noise, 1e-300)
     constant = q + share * pilot.residual - problem.discount * pilot.stock.expected(problem, value)
     corrected = Corrected(problem, ended, constant, ERRORS * np.sqrt(share * noise), pilot.stock)
-    return corrected, corrected.solved(0.0, _best, value)
+    return corrected, corrected.solved(0.0, best, value)
 
 
 def propose(
@@ -114,14 +114,14 @@ def propose(
         rounds = allot(gap, width, num_rounds, per_round, corrected.problem.discount)
     margin = width(rounds * float(per_round)) + corrected.uncertain
     return Proposal(
-        upper=corrected.solved(margin, _best, centre),
-        lower=corrected.solved(-margin, _best, centre),
+        upper=corrected.solved(margin, best, centre),
+        lower=corrected.solved(-margin, best, centre),
         policy=corrected.solved(-margin, lambda table: table[states, policy], centre),
         rounds=rounds,
     )
 
 
-def _best(table: Float[np.ndarray, "S A"]) -> Float[np.ndarray, " S"]:
+def best(table: Float[np.ndarray, "S A"]) -> Float[np.ndarray, " S"]:
     return table.max(axis=1)
 
 

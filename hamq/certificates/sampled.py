@@ -27,6 +27,7 @@ PILOT_SHARE = 0.2
 """Of the draws."""
 LIKE = (0.7, 1.5)
 """Range of max_a Q over that of the corrected values, where what was learnt of the one is good enough for the other."""
+EPSILON = float(np.finfo(np.float64).eps)
 LEAST_ROUNDS = 3
 """One for the pilot, two to verify."""
 
@@ -82,7 +83,10 @@ def certify_by_draws(
     verified, spent = verify(judged, experiment, proposal, prepared, progress)
     bracket = bracket_of(judged, proposal, verified)
     cost = cost.plus(prepared.cost).plus(spent)
-    return make_certificate(problem, q, judged.rewards, judged.ended, bracket, kind, confidence, draws, cost, began)
+    return make_certificate(
+        problem, q, judged.rewards, judged.ended, bracket,
+        method=kind, confidence=confidence, draws=draws, cost=cost, began=began,
+    )  # fmt: skip
 
 
 def proposed(
@@ -136,8 +140,10 @@ def bracket_of(judged: Judged, proposal: Proposal, verified: Verified) -> Bracke
     above, below = shift(verified.upper.max(axis=1) - proposal.upper), shift(proposal.lower - verified.lower.max(axis=1))
     below_policy = shift(proposal.policy - followed)
     upper, lower = verified.upper + discount * above, verified.lower - discount * below
+    tables = (verified.upper, verified.lower, verified.policy, proposal.upper, proposal.lower, proposal.policy)
+    rounding = 8 * EPSILON * max(float(np.abs(table).max()) for table in tables) / (1 - discount)
     return Bracket(
-        lower=lower,
-        upper=np.minimum(upper, (proposal.upper + above)[:, None]),
-        policy_value=np.maximum(proposal.policy - below_policy, followed - discount * below_policy),
+        lower=lower - rounding,
+        upper=np.minimum(upper, (proposal.upper + above)[:, None]) + rounding,
+        policy_value=np.maximum(proposal.policy - below_policy, followed - discount * below_policy) - rounding,
     )

@@ -116,6 +116,6 @@ def _resampled(values: np.ndarray, statistic: Statistic, indices: np.ndarray) ->
 
 def _percentiles(found: np.ndarray, level: float) -> tuple[Any, Any]:
     if not 0 < level < 1:
-        raise ValueError(f"level must be between 0 and 1, got {level}.")
+        raise ValueError(f"bootstrap: level must be between 0 and 1, such as 0.95, got {level}.")
     low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return (float(low), float(high)) if low.ndim == 0 else (low, high)

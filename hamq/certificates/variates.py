@@ -91,7 +91,7 @@ def _conditional(problem: Problem, density: AbstractDensity, functions: Array, x
         masses = jnp.exp(axis_log_masses(problem.grid, j, problem.law, mean, std))
         nodes = jnp.asarray(problem.grid.axis_nodes(j), x.dtype)
         at_nodes = jax.vmap(lambda node, j=j: value_at(problem, functions, x.at[j].set(node)), out_axes=1)(nodes)
-        total = total + jnp.sum(at_nodes * masses[None, :], axis=1)
+        total = total + jnp.sum(at_nodes * (masses / jnp.sum(masses))[None, :], axis=1)
     return total
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from rich.table import Table
 
-from hamq.certificates.certificate import Certificate, PartialCertificate, rounded_up
+from hamq.certificates.certificate import METHODS, Certificate, PartialCertificate, rounded_down, rounded_up
 from hamq.certificates.certify import certify
 from hamq.cli.cache import use_compilation_cache
 from hamq.cli.certify_options import CertifyOptions
@@ -30,24 +30,31 @@ def run(request: Request) -> int:
         with Progress() as progress:
             certificate = certify(problem, solution_of(found, problem), **_arguments(asked), progress=progress.draws)
         assert found.q is not None
-        if found.certificate is not None and found.certificate.is_bound and not _is_bound(certificate):
-            tell(certificate.sentence)
-            tell(f"Not saved: {name} has a certificate that says more. {found.certificate.sentence}")
-            return 0
-        folder.save_certificate(certificate, found.q)
+        is_saved = found.certificate is None or not _says_more(found.certificate, certificate)
+        if is_saved:
+            folder.save_certificate(certificate, found.q)
     kept = read_run(name).certificate
     assert kept is not None
     if asked.json:
-        print_json({"run": name, "problem": problem.name, **kept.facts()})
+        print_json({"run": name, "problem": problem.name, "is_saved": is_saved, **kept.facts()})
         return 0
-    tell(kept.sentence)
+    tell(certificate.sentence)
+    if not is_saved:
+        tell(f"Not saved: {name} has a certificate that says more. {kept.sentence}")
+        return 0
     make_console().print(certificate_table(kept))
     tell(f"Saved in {name}; hamq show, hamq compare and hamq report show it.")
     return 0
 
 
-def _is_bound(certificate: Certificate | PartialCertificate) -> bool:
-    return isinstance(certificate, Certificate) and not certificate.is_vacuous
+def _says_more(kept: RunCertificate, new: Certificate | PartialCertificate) -> bool:
+    """Whether it is a bound where the new one is none, or a smaller one by a method as strong, as surely."""
+    if not kept.is_bound or kept.error is None:
+        return False
+    if isinstance(new, PartialCertificate) or new.is_vacuous:
+        return True
+    is_as_strong = METHODS.index(kept.method) <= METHODS.index(new.method) and kept.confidence >= new.confidence
+    return is_as_strong and kept.error < new.error
 
 
 def _require_sense(asked: CertifyOptions) -> None:
@@ -89,7 +96,7 @@ def certificate_table(kept: RunCertificate) -> Table:
         }
     evaluations = kept.cost.density_evaluations + kept.cost.gradient_evaluations
     spent = {"draws per pair": f"{kept.draws:,.0f}", "evaluations": f"{evaluations:,}", "seconds": f"{kept.seconds:.1f}"}
-    row = {"method": kept.method, "confidence": f"{kept.confidence:.4g}"} | said | spent
+    row = {"method": kept.method, "confidence": rounded_down(kept.confidence)} | said | spent
     table = make_table(list(row), ("method",))
     table.add_row(*row.values())
     return table

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from hamq.certificates.certificate import rounded_up
+from hamq.certificates.certificate import rounded_down, rounded_up
 from hamq.certificates.comparison import Comparison, compare
 from hamq.cli import problems
 from hamq.cli.cache import use_compilation_cache
@@ -131,7 +131,7 @@ def _certified_table(found: dict[str, Comparison], certificates: dict[str, RunCe
         bounds = ["no bound", "no bound"]
         if certificate.is_bound:
             bounds = [f"≤ {rounded_up(certificate.error)}", f"≤ {rounded_up(certificate.mean_loss)}"]
-        table.add_row(name, sup, bounds[0], loss, bounds[1], f"{certificate.confidence:.4g}", certificate.method)
+        table.add_row(name, sup, bounds[0], loss, bounds[1], rounded_down(certificate.confidence), certificate.method)
     return table
 
 

@@ -1,9 +1,13 @@
 """The law of any kernel as dense rows, where they fit; their quadrature error is part of every bound."""
 
+import math
+
 import numpy as np
 from jaxtyping import Float
 
 from hamq.problem import cells
+from hamq.problem.kernel import GaussianKernel
+from hamq.problem.noise import noise_of
 from hamq.problem.problem import Problem
 
 ROUNDING = 1e-13
@@ -21,7 +25,7 @@ class DenseLaw:
         self.masses = rows.masses.reshape(-1, problem.num_states)
         self.masses /= self.masses.sum(axis=1, keepdims=True)
         self.num_actions = problem.num_actions
-        self.quadrature_error, self.error = rows.error, rows.error + ROUNDING
+        self.quadrature_error, self.error = rows.error, rows.error + ROUNDING + _error_of_noise(problem)
         self.num_nodes, self.evaluations = rows.num_nodes, rows.evaluations
 
     @property
@@ -30,3 +34,14 @@ class DenseLaw:
 
     def __call__(self, value: Float[np.ndarray, " S"]) -> Float[np.ndarray, "S A"]:
         return np.matmul(self.masses, value).reshape(-1, self.num_actions)
+
+
+def _error_of_noise(problem: Problem) -> float:
+    """What both rules of the quadrature miss alike: ε·Σ_jj·(Σ⁻¹)_jj, by which the exponent cancels, and images of a normal
+    that are farther round a circle than was summed."""
+    if not isinstance(problem.kernel, GaussianKernel) or problem.is_product:
+        return 0.0
+    noise, circle = noise_of(problem), np.asarray(problem.grid.periodic)
+    away = (cells.image_reach(problem) - 1) * np.asarray(problem.grid.widths) / noise.widest
+    left_out = [math.erfc(z / math.sqrt(2)) for z in away[circle]]
+    return float(np.finfo(np.float64).eps * noise.inflation.max() + sum(left_out))

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from hamq.problem.counts import as_power
 from hamq.problem.grid import Grid
@@ -180,14 +180,18 @@ def _lifted(problem: Problem, density):
 
 
 def _image_shifts(problem: Problem) -> np.ndarray:
-    """Shifts of a correlated normal's images round its circles, as far as 6.5 σ (σ half a circle where it varies)."""
-    assert isinstance(problem.kernel, GaussianKernel)
-    grid, covariance = problem.grid, problem.kernel.covariance
-    widths = np.asarray(grid.widths)
-    stds = widths / 2 if callable(covariance) else np.sqrt(np.diag(covariance))
-    reach = np.minimum(np.ceil(6.5 * stds / widths).astype(int) + 1, NUM_IMAGES)
+    """Shifts of a correlated normal's images round its circles."""
+    grid, reach = problem.grid, image_reach(problem)
     ranges = [range(-k, k + 1) if circle else (0,) for k, circle in zip(reach, grid.periodic, strict=True)]
-    return np.asarray(list(itertools.product(*ranges))) * widths
+    return np.asarray(list(itertools.product(*ranges))) * np.asarray(grid.widths)
+
+
+def image_reach(problem: Problem) -> Int[np.ndarray, " d"]:
+    """How many circles away images of a correlated normal are summed: to 6.5 σ (σ half a circle where it varies)."""
+    assert isinstance(problem.kernel, GaussianKernel)
+    widths, covariance = np.asarray(problem.grid.widths), problem.kernel.covariance
+    stds = widths / 2 if callable(covariance) else np.sqrt(np.diag(covariance))
+    return np.minimum(np.ceil(6.5 * stds / widths).astype(int) + 1, NUM_IMAGES)
 
 
 class Rows(NamedTuple):

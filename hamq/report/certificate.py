@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
-from hamq.certificates.certificate import rounded_up
+from hamq.certificates.certificate import rounded_down, rounded_up
 from hamq.report.cards import FactsCard
 from hamq.report.facts import COSTS, Facts
 from hamq.report.layers import TableLayer
@@ -31,7 +31,7 @@ def certificate_layers(
     assert found.lower is not None and found.upper is not None and found.policy_loss is not None
     off = np.maximum(found.upper - q, q - found.lower).max(axis=1)
     given = {"points": tuple(int(n) for n in points), "floor": 0.0, "run": run}
-    sure = "" if found.method == "exact" else f" With {found.confidence:.4g} confidence in all states at once."
+    sure = "" if found.method == "exact" else f" With {rounded_down(found.confidence)} confidence in all states at once."
     return [
         TableLayer(ERROR_BOUND, off, about=f"Certified bound of |Q − Q*|, the largest over the actions.{sure}", **given),
         TableLayer(LOSS_BOUND, found.policy_loss, about=f"Certified bound of what the greedy policy loses.{sure}", **given),
@@ -45,7 +45,7 @@ def certificate_card(found: RunCertificate) -> FactsCard:
     spent = [f"{getattr(found.cost, name):,} {word}" for name, word in COSTS.items() if getattr(found.cost, name)]
     facts: Facts = [
         *_bounds(found),
-        ("Confidence", "1: nothing was drawn" if found.method == "exact" else f"{found.confidence:.4g}"),
+        ("Confidence", "1: nothing was drawn" if found.method == "exact" else rounded_down(found.confidence)),
         ("Method", f"{found.method}, {METHODS[found.method]}"),
         ("Draws", f"{found.draws:,.0f} fresh ones per pair" if found.draws else "none"),
         ("Cost", ", ".join(spent) or "exact sums: nothing was drawn"),

@@ -8,8 +8,11 @@ import pytest
 
 from hamq.certificates.bracket import Bracket, known_from_rewards, make_certificate
 from hamq.certificates.proposal import Proposal
-from hamq.certificates.sampled import Verified, bracket_of, judge
+from hamq.certificates.sampled import Judged, Verified, bracket_of, judge
 from hamq.learning.draws import Cost
+from hamq.problem.grid import Grid
+from hamq.problem.kernel import GaussianKernel
+from hamq.problem.problem import Problem
 from tests.certificates.test_proposal import DISCOUNT, ENDS, bent, posed
 
 NO_COST = Cost(0, 0, 0)
@@ -35,6 +38,20 @@ def test_any_functions_give_a_bracket(ends, seed):
     assert np.all(found.lower[going] <= true[going] + 1e-8)
     assert np.all(found.upper[going] >= true[going] - 1e-8)
     assert np.all(found.policy_value[going] <= value[going] + 1e-8)
+
+
+def test_rounding_does_not_cross_the_answer():
+    """With no discount Q* is the reward; u + (r − u) is less than r as often as not."""
+    rng, rewards = np.random.default_rng(0), np.random.default_rng(1).normal(size=(200, 3))
+    kernel = GaussianKernel(lambda state, action: state, [0.1])
+    problem = Problem(Grid([0.0], [1.0], [200]), np.arange(3.0), kernel, lambda s, a: s[0], 0.0)
+    judged = Judged(problem, rewards, rewards, None)
+    for scale in (1e-3, 1.0, 1e3):
+        u = scale * rng.normal(size=(3, 200))
+        found = bracket_of(judged, Proposal(*u, np.ones((200, 3), int)), Verified(rewards, rewards, rewards))
+        assert np.all((found.lower <= rewards) & (rewards <= found.upper))
+        assert np.all(found.policy_value <= rewards.max(axis=1))
+        assert np.max(found.upper - found.lower) < 1e-11 * scale + 1e-13
 
 
 @pytest.mark.parametrize("far", [-3.0, 0.0, 3.0])
@@ -65,8 +82,9 @@ def certificate_of(ends, found, q, draws=100.0, rewards=None):
     operator, _ = posed(ends)
     rewards = operator.rewards if rewards is None else rewards
     return make_certificate(
-        operator.problem, q, rewards, operator.ended, found, "guaranteed", 0.95, draws, NO_COST, time.perf_counter()
-    )
+        operator.problem, q, rewards, operator.ended, found,
+        method="guaranteed", confidence=0.95, draws=draws, cost=NO_COST, began=time.perf_counter(),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("ends", ENDS)

@@ -131,6 +131,13 @@ def test_solutions_and_runs_are_taken():
         assert certify(problem, given).error < 1e-4
 
 
+def test_a_quadrature_guarantees_nothing():
+    """Masses of a density of one's own are computed from nodes that were tried in some states only."""
+    problem = pose("two-modes")
+    with pytest.raises(ValueError, match=r"needs independent draws, .* quadrature .* use 'asymptotic', or None"):
+        certify(problem, np.zeros((problem.num_states, problem.num_actions)), method="guaranteed")
+
+
 def test_tables_that_do_not_fit_are_refused():
     operator, true = posed("goes on")
     problem = operator.problem
@@ -138,9 +145,9 @@ def test_tables_that_do_not_fit_are_refused():
         certify(problem, true.T)
     with pytest.raises(ValueError, match=r"must hold real numbers .* complex128"):
         certify(problem, true.astype(complex))
-    with pytest.raises(ValueError, match="are different problems; give one of them"):
+    with pytest.raises(ValueError, match="are different problems; give the problem that was solved"):
         certify(pose("product"), solve_exact(problem, tolerance=1e-3))
-    with pytest.raises(ValueError, match="this run has no table; finish it"):
+    with pytest.raises(ValueError, match="this SimpleNamespace has no table of Q; finish the run"):
         certify(problem, types.SimpleNamespace(q=None))
     for bad in (np.nan, np.inf):
         table = true.copy()

@@ -13,6 +13,7 @@ from hamq.certificates.chain_diagnosis import MIN_ESS, ChainDiagnosis, ChainNumb
 from hamq.certificates.chain_statistics import ChainStatistics
 from hamq.certificates.diagnostics import diagnose
 from hamq.learning.draws import Cost
+from hamq.problem.tables import terminal_table
 from hamq.sampling import hmc
 from hamq.sampling.draws import make_info
 from hamq.sampling.hmc import HMC
@@ -214,9 +215,9 @@ def test_what_is_said(given, said):
         ({"sampler": HMC(100)}, "one chain has nothing to agree with; give the HMC num_chains=4 or more"),
         ({"sampler": HMC(6, num_chains=2)}, "at least 4 draws each, got num_samples=6 for 2 chains; raise num_samples"),
         ({"num_pairs": 0}, "diagnose: num_pairs must be a whole number of at least 1, got 0"),
-        ({"solution": np.zeros((35, 2))}, "q must have the shape [35, 3] of swing, got [35, 2]"),
-        ({"solution": np.full((35, 3), np.nan)}, "q has entries that are not finite"),
-        ({"solution": object.__new__(TensorSolution)}, "a TensorSolution has no table of Q"),
+        ({"solution": np.zeros((35, 2))}, "the shape (35, 3) of swing, got (35, 2) of float64"),
+        ({"solution": np.full((35, 3), np.nan)}, "diagnose: Q is nan at state 0"),
+        ({"solution": object.__new__(TensorSolution)}, "this TensorSolution has no table of Q; finish the run"),
     ],
 )
 def test_refusals(given, message):
@@ -232,6 +233,19 @@ def test_another_problem_is_refused():
         diagnose(swing(discount=0.8), solution)
     found = diagnose(swing(), dataclasses.replace(solution, result="read"), sampler=SMALL, num_pairs=2)
     assert found.num_pairs == 2
+
+
+def ends(state):
+    return state[0] > 2
+
+
+def test_ended_states_are_worth_nothing():
+    """Whatever the table says of them."""
+    problem, rng = swing(terminal=ends), np.random.default_rng(0)
+    table = rng.normal(size=(35, 3))
+    other = np.where(terminal_table(problem)[:, None], 100.0, table)
+    first, second = (diagnose(problem, q, sampler=SMALL, num_pairs=10, key=1).by_pair for q in (table, other))
+    np.testing.assert_array_equal(first.rhat, second.rhat)
 
 
 class Asked(Exception):

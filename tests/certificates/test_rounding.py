@@ -5,26 +5,41 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hamq.certificates.experiment import ROUNDING, rounding_of
+from hamq.certificates.experiment import ALL_RULES, make_experiment
+from hamq.certificates.rounding import LEAST, rounding_of
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel
+from hamq.problem.kernel import GaussianKernel, UnnormalizedKernel
+from hamq.problem.normal import axis_log_masses
 from hamq.problem.problem import Problem
+from hamq.sampling.truncated_correlated import in_order
+from hamq.types import as_key
 from tests.certificates.test_experiment import experiment
 
-COVARIANCES = {"product": [0.04], "function": lambda state, action: jnp.full((1,), 0.04)}
+KINDS = {
+    "constant": lambda variance: [variance],
+    "function": lambda variance: lambda s, a: jnp.full((1,), variance, s.dtype),
+}
 
 
-def far(lower: float, covariance="product", points: int = 51) -> Problem:
+def far(lower: float, kind: str = "constant", points: int = 51, std: float = 0.2) -> Problem:
     """A box of width 1 that begins at `lower`."""
-    kernel = GaussianKernel(lambda state, action: state, COVARIANCES[covariance])
-    return Problem(Grid([lower], [lower + 1], [points]), np.zeros((1, 1)), kernel, lambda s, a: s[0], 0.9, name="far")
+    kernel = GaussianKernel(lambda state, action: state, KINDS[kind](std**2))
+    return Problem(
+        Grid([lower], [lower + 1], [points]),
+        np.zeros((1, 1)),
+        kernel,
+        lambda s, a: s[0],
+        0.9,
+        name="far",
+        expected=("noise",),
+    )
 
 
-@pytest.mark.parametrize("covariance", COVARIANCES)
+@pytest.mark.parametrize("noise", KINDS)
 @pytest.mark.parametrize("lower", [100.0, -3000.0])
-def test_wrong_cells_are_within_the_slack(lower, covariance):
+def test_wrong_cells_are_within_the_slack(lower, noise):
     """Of a normal law, and of an even one, with the mean and the points in float32; not 20 times fewer."""
-    problem, rng = far(lower, covariance), np.random.default_rng(0)
+    problem, rng = far(lower, noise), np.random.default_rng(0)
     mean = lower + 0.5003
     normal = mean + 0.2 * rng.standard_normal(400_000)
     for exact, given in ((lower + rng.random(400_000), 0.0), (normal, np.float64(np.float32(mean)) - mean)):
@@ -38,27 +53,82 @@ def test_wrong_cells_are_within_the_slack(lower, covariance):
 
 @pytest.mark.parametrize("kind", ["guaranteed", "asymptotic"])
 def test_bounds_have_it(kind):
-    """The same draws, of a function between −3 and 3, in a near and in a far box."""
+    """A function between −3 and 3."""
     f = np.random.default_rng(0).uniform(-3, 3, size=(1, 200))
-    near, away = (experiment(far(lower), kind)._bound(f, 3.0, 3.0, np.full(1, 1.7)) for lower in (0.0, 3000.0))
-    assert away - near == pytest.approx(6 * (rounding_of(far(3000.0)) - rounding_of(far(0.0))), rel=1e-9)
-    assert away - near > 0.1
+    problem = far(0.0)
+    exact, rounded = (experiment(problem, kind)._replace(rounding=share) for share in (0.0, 0.01))
+    more = rounded._bound(f, 3.0, 3.0, np.full(1, 1.7)) - exact._bound(f, 3.0, 3.0, np.full(1, 1.7))
+    assert more == pytest.approx(0.06)
+    for lower in (0.0, 3000.0):
+        made, _ = make_experiment(far(lower), kind, 1e-3, ALL_RULES, key=as_key(0))
+        assert made.rounding == rounding_of(far(lower))
 
 
 def test_near_zero_it_is_small():
-    assert rounding_of(far(0.0, points=5)) == ROUNDING
+    assert rounding_of(far(0.0, points=5)) == LEAST
 
 
-def test_narrow_noise_has_more():
-    """Along one axis given the others: what a sampler conditions on."""
-    variances = np.array([0.04, 0.01])
-    correlated = np.array([[0.04, 0.019], [0.019, 0.01]])
-    grid = Grid([1000.0, 1000.0], [1001.0, 1001.0], [11, 11])
-    made = {}
-    for name, covariance in (("alone", variances), ("together", correlated)):
-        kernel = GaussianKernel(lambda state, action: state, covariance)
-        made[name] = rounding_of(Problem(grid, np.zeros((1, 1)), kernel, lambda s, a: s[0], 0.9, name=name))
-    conditional = np.sqrt([0.04 - 0.019**2 / 0.01, 0.01 - 0.019**2 / 0.04])
-    each = 2.0**-23 * 1001
-    assert made["alone"] == pytest.approx(each * (20 + np.sum(1 / np.sqrt(variances))))
-    assert made["together"] == pytest.approx(each * (20 + np.sum(1 / conditional)))
+COVARIANCE = np.array([[0.04, 0.019], [0.019, 0.01]])
+
+
+def pair(covariance, lower: float = 0.0, law: str = "cell") -> Problem:
+    """Two axes of width 1."""
+    grid, kernel = Grid([lower] * 2, [lower + 1] * 2, [11, 11]), GaussianKernel(lambda state, action: state, covariance)
+    return Problem(grid, np.zeros((1, 1)), kernel, lambda s, a: s[0], 0.9, law=law, name="pair", expected=("noise",))
+
+
+@pytest.mark.parametrize("covariance", [np.diag(COVARIANCE), COVARIANCE], ids=["alone", "together"])
+def test_narrow_noise_has_more(covariance):
+    """Along one axis given the other: what a sampler conditions on."""
+    inverse = np.linalg.inv(np.diag(covariance) if covariance.ndim == 1 else covariance)
+    variances = np.diag(COVARIANCE)
+    expected = 2.0**-23 * np.sum(
+        1001 * (10 + np.sqrt(np.diag(inverse))) + variances * np.diag(inverse) + 10 * np.sqrt(variances)
+    )
+    assert rounding_of(pair(covariance, 1000.0)) == pytest.approx(expected)
+    given = covariance.tolist()
+    assert rounding_of(pair(lambda state, action: jnp.asarray(given, state.dtype), 1000.0)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("inflation", [1e3, 1e5, 1e7])
+def test_factors_in_float32_are_within_the_slack(inflation):
+    """The law of one axis given the other, factored in float32: |σ'/σ − 1|/2 is more than its total variation."""
+    std, rho = np.array([0.7, 1.1]), np.sqrt(1 - 1 / inflation)
+    covariance = np.outer(std, std) * np.array([[1, rho], [rho, 1]])
+    problem = pair(covariance)
+    density = problem.density(jnp.full(2, 0.5, jnp.float32), jnp.zeros(1, jnp.float32))
+    found = np.asarray(in_order(problem.grid, density).factor, np.float64)
+    order = np.asarray(in_order(problem.grid, density).order)
+    true = np.linalg.cholesky(covariance[np.ix_(order, order)])
+    wrong = abs(found[1, 1] / true[1, 1] - 1) / 2
+    assert not wrong > rounding_of(problem)  # NaN stops at the first draw
+    assert rounding_of(problem) > 2.0**-23 * inflation
+
+
+@pytest.mark.parametrize("law", ["cell", "linear"])
+@pytest.mark.parametrize(("std", "mean"), [(0.03, 0.5), (0.3, 0.4), (3.0, 0.4), (30.0, 0.2), (0.02, 1.5), (0.02, 2.6)])
+def test_masses_in_float32_are_within_the_slack(law, std, mean):
+    """Of one axis with 101 points on [0, 1]: wide noise, narrow noise, and means far outside of the box."""
+    grid, kernel = Grid([0.0], [1.0], [101]), GaussianKernel(lambda state, action: 0 * state + mean, [std**2])
+    problem = Problem(grid, np.zeros((1, 1)), kernel, lambda s, a: s[0], 0.9, law=law, name="one", expected=("noise",))
+
+    def masses(dtype):
+        found = np.exp(
+            np.asarray(axis_log_masses(grid, 0, law, jnp.asarray(mean, dtype), jnp.asarray(std, dtype)), np.float64)
+        )
+        return found / found.sum()
+
+    with jax.enable_x64(True):
+        exact = masses(np.float64)
+    assert np.abs(masses(np.float32) - exact).sum() / 2 <= rounding_of(problem)
+
+
+def test_wide_noise_has_more():
+    one, ten = (rounding_of(far(0.0, std=std, points=101)) for std in (1.0, 10.0))
+    assert ten - one == pytest.approx(2.0**-23 * (900 + 0.1 - 1), rel=1e-6)
+
+
+def test_densities_of_users_are_taken_as_they_are():
+    kernel = UnnormalizedKernel(lambda point, state, action: -jnp.sum((point - state) ** 2))
+    problem = Problem(Grid([50.0], [51.0], [5]), np.zeros((1, 1)), kernel, lambda s, a: s[0], 0.9, name="user")
+    assert rounding_of(problem) == LEAST

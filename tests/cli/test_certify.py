@@ -76,7 +76,11 @@ def test_json_is_what_the_folder_holds(hamq, asked):
     hamq(*EXACT, "--out", "run")
     done = hamq("certify", "run", "--json")
     kept = read_run("run").certificate
-    assert done.code == 0 and kept is not None and done.json == {"run": "run", "problem": "pendulum", **kept.facts()}
+    assert (
+        done.code == 0
+        and kept is not None
+        and done.json == {**{"run": "run", "problem": "pendulum", "is_saved": True}, **kept.facts()}
+    )
     assert {"sentence", "error", "worst_loss", "mean_loss", "confidence", "method", "draws", "seconds"} <= set(done.json)
     assert hamq("show", "run", "--json").json["certificate"] == kept.facts()
 
@@ -96,6 +100,29 @@ def test_a_bound_is_not_replaced_by_none(hamq, asked):
     done = hamq("certify", "run")
     assert done.code == 0 and f"Not saved: run has a certificate that says more. {kept.sentence}" in done.out
     assert read_run("run").certificate.sentence == kept.sentence
+    found = hamq("certify", "run", "--json").json
+    assert not found["is_saved"] and found["sentence"] == kept.sentence
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_saved"),
+    [
+        ({"error": 2.0}, False),
+        ({"error": 0.5}, True),
+        ({"error": 2.0, "method": "exact", "confidence": 1.0}, True),
+        ({"error": 2.0, "confidence": 0.99}, True),
+        ({"error": 2.0, "method": "asymptotic"}, False),
+        ({"error": 0.5, "method": "asymptotic"}, True),
+    ],
+)
+def test_a_bound_is_not_replaced_by_a_weaker_one(hamq, asked, changes, is_saved):
+    """Weaker: larger, by a method no stronger, no surer."""
+    hamq(*TINY, "--out", "run")
+    asked[1]["make"] = lambda problem, q: certificate(problem, q, error=1.0)
+    hamq("certify", "run")
+    asked[1]["make"] = lambda problem, q: certificate(problem, q, **changes)
+    assert hamq("certify", "run", "--json").json["is_saved"] == is_saved
+    assert read_run("run").certificate.error == (changes["error"] if is_saved else 1.0)
 
 
 def test_compare_has_bounds_beside_what_they_bound(hamq, asked):

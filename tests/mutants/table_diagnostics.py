@@ -37,8 +37,8 @@ DIAGNOSTIC_MUTANTS = [
     Mutant(
         "value-of-the-first-action",
         "hamq/certificates/diagnostics.py",
-        old="return q.max(axis=1)",
-        new="return q[:, 0]",
+        old="solution).max(axis=1)",
+        new="solution)[:, 0]",
         tests=(f"{DIAGNOSE}::test_values_are_those_of_the_cells",),
     ),
     Mutant(
