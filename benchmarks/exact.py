@@ -89,9 +89,9 @@ def with_peers(name: str, points: list[int] | None, is_full: bool) -> dict:
     rows_took, rows = timed(lambda: cells.all_rows(problem, 1e-12).masses)
     rewards = tables.reward_table(problem)
     process = quantecon.markov.DiscreteDP(rewards, rows, problem.discount)
-    methods = {  # where the rows are large the others take minutes: they solve S × S systems, or sweep 300 times
+    methods = {  # where the rows are large the others take from minutes to over half an hour: S × S systems, 300 sweeps
         method: functools.partial(process.solve, method=method, epsilon=TOLERANCE, max_iter=most)
-        for method, most in list(METHODS.items())[: None if is_small or is_full else 1]
+        for method, most in list(METHODS.items())[: None if is_small else 1]
     }
     tried = take_turns({method: here(call) for method, call in methods.items()}, 1)
     best = min(tried, key=lambda method: tried[method].median("cpu"))

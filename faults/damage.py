@@ -1,7 +1,9 @@
 """Every file of a run folder cut off at 20 places and with 100 flipped bytes: refused by its name, or gone on from before.
 
-A damaged `checkpoint.npz` is the one that need not be refused: the run goes on from the checkpoint before, and ends with the
-same bits. `previous.npz`, that checkpoint, is not read while it is not needed, and `hamq.lock` holds nothing of the run.
+One run is finished and certified, one is not. Damage must be seen by who reads, by who would certify and by who resumes: a
+bound that nobody certified would be the worst of all. A damaged `checkpoint.npz` is the one that need not be refused: the
+run goes on from the checkpoint before, and ends with the same bits. `previous.npz`, that checkpoint, is not read while it is
+not needed, and `hamq.lock` holds nothing of the run.
 """
 
 import random
@@ -20,7 +22,8 @@ from hamq.runs.checkpoint import encode_checkpoint
 from hamq.runs.errors import RunError
 from hamq.runs.folder import RunFolder
 from hamq.runs.manifest import sha256
-from hamq.runs.reading import read_run
+from hamq.runs.reading import Run, read_run
+from hamq.runs.storage import BOUNDS, CERTIFICATE
 from hamq.types import HamqWarning
 
 SEED = 5
@@ -37,6 +40,8 @@ def main(is_quick: bool = False) -> dict:
         words = [*RESTLESS, "--checkpoint-every", "7", "--out"]
         code, said = children.run([*words, finished], root / "printed")
         assert code == 0, said
+        code, said = children.run(["certify", finished], root / "printed")
+        assert code == 0 and {CERTIFICATE, BOUNDS} <= read_run(finished).manifest.files.keys(), said
         child = children.start([*words, unfinished], root / "printed", children.die_at(9 * 27, children.CHECKPOINTING))
         child.wait()
         assert not read_run(unfinished).is_finished and (unfinished / SPARE).exists()
@@ -69,13 +74,15 @@ class Intact(NamedTuple):
 
     config: dict[str, Any]
     problem: str
+    certified: str
     last: str
     before: str
 
 
 def damage(folder: Path, name: str, rng: random.Random, cuts: int, flips: int) -> Counter[str]:
     path, run = folder / name, read_run(folder)
-    intact = Intact(run.config, run.manifest.problem, run.manifest.files[LAST], run.manifest.files[SPARE])
+    files = run.manifest.files
+    intact = Intact(run.config, run.manifest.problem, _certified(run), files[LAST], files[SPARE])
     good, found = path.read_bytes(), Counter[str]()
     damaged = [good[: i * len(good) // cuts] for i in range(cuts)]
     for _ in range(flips):
@@ -91,24 +98,46 @@ def damage(folder: Path, name: str, rng: random.Random, cuts: int, flips: int) -
 
 
 def judged(folder: Path, name: str, intact: Intact) -> str:
-    """What came of the damage, to a reader and to a writer who wants to go on."""
-    reader = ""
-    try:
-        read_run(folder)
-    except RunError as error:
-        reader = str(error)
+    """What came of the damage, to a reader, to who would certify, and to a writer who wants to go on."""
     copy = folder.with_name("copy")
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(folder, copy)
+    seen = _read(folder, intact), _opened(copy)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         writer = _resumed(copy, intact)
     is_told = any(issubclass(one.category, HamqWarning) and LAST in str(one.message) for one in said)
-    if name == LAST and f"{name} of " in reader and writer == SPARE and is_told:
-        return "previous used"
+    if name == LAST and all(f"{name} of " in one for one in seen) and writer == SPARE and is_told:
+        return "silent" if read_run(copy).is_finished or _certified(read_run(copy)) else "previous used"
     if name in (SPARE, LOCK):
-        return "harmless" if not reader and writer == LAST else "silent"
-    return "refused by name" if f"{name} of " in reader and f"{name} of " in writer else "silent"
+        return "harmless" if not any(seen) and writer == LAST else "silent"
+    return "refused by name" if all(f"{name} of " in one for one in (*seen, writer)) else "silent"
+
+
+def _read(folder: Path, intact: Intact) -> str:
+    """Why the run is not read; nothing where it is, with the certificate that it had."""
+    try:
+        return "" if _certified(read_run(folder)) == intact.certified else "another certificate"
+    except RunError as error:
+        return str(error)
+
+
+def _opened(folder: Path) -> str:
+    """Why the run is not opened, as `hamq certify` does it; nothing where it is."""
+    try:
+        RunFolder.open(folder).close()
+        return ""
+    except RunError as error:
+        return str(error)
+
+
+def _certified(run: Run) -> str:
+    """Everything that the certificate says, its tables by their SHA-256; nothing where there is none."""
+    if run.certificate is None:
+        return ""
+    tables = [run.certificate.lower, run.certificate.upper, run.certificate.policy_loss]
+    digests = [None if table is None else sha256(table.tobytes()) for table in tables]
+    return repr((run.certificate.facts(), run.certificate.versions, digests))
 
 
 def _resumed(folder: Path, intact: Intact) -> str:
@@ -135,7 +164,7 @@ def resume(root: Path, folder: Path, case: str, words, whole: Outcome, rng: rand
         (copy / LAST).write_bytes(content[: len(content) // 2] if case == "cut" else content)
     code, said = children.run([*words, copy, "--resume"], root / "printed")
     assert code == 0 and f"warning: {LAST} of {copy} is damaged: the run goes on from {SPARE}" in said, said
-    assert outcome(copy) == whole
+    assert outcome(copy) == whole and read_run(copy).certificate is None
     return 1
 
 

@@ -23,6 +23,7 @@ WORDS = (
     *("--completion", "none", "--checkpoint-every", "1"),
 )
 ITERATIONS = 400
+TWO_DEVICES = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
 LIMIT = 60.0
 """Seconds within which the others must have ended."""
 CASES = {
@@ -50,8 +51,10 @@ def main(is_quick: bool = False) -> dict:
             assert outcome(folder) == outcome(root / "whole")
             found[case] = {"seconds": seconds, "sentence": sentence}
             say(f"{case}: the other ended after {seconds:.1f} s")
-        code, said = children.run([*words, "--devices", "99"], root / "printed")
-        assert code == 2 or "99" in said, said
+        # A CPU is made to look like as many devices as are asked for, unless somebody has said how many it has.
+        child = children.start([*words, "--devices", "99"], root / "printed", lambda _: os.environ.update(TWO_DEVICES))
+        code, said = child.wait(), child.printed.read_text()
+        assert code == 2 and "devices = 99, and JAX has 2 of kind" in said and "Traceback" not in said, said
     return {"processes": 2, "cases": found, "limit": LIMIT, "seconds": time.monotonic() - began}
 
 

@@ -1,7 +1,8 @@
 """No room on the disk, at every write: a sentence with the folder's name, what was saved is whole, and resume goes on.
 
 A small tmpfs is filled up but for some pages, from none to as many as a run needs, and once with few inodes instead. In any
-case, and alone where nothing can be mounted, every single system call of a writer is made to fail in turn.
+case, and alone where nothing can be mounted, every single system call of a writer of checkpoints, a result and a
+certificate is made to fail in turn.
 """
 
 import os
@@ -14,18 +15,24 @@ from pathlib import Path
 
 import numpy as np
 
-from faults import children
+from faults import children, posed
 from faults.cases import RESTLESS, outcome, require_prefix
 from faults.progress import say
 from hamq.exact.solution import History
 from hamq.runs import storage
+from hamq.runs.checkpoint import decode_checkpoint
 from hamq.runs.errors import RunError
 from hamq.runs.folder import RunFolder
+from hamq.runs.manifest import MANIFEST
 from hamq.runs.reading import read_run
+from hamq.runs.storage import CHECKPOINT
 
 WORDS = (*RESTLESS, "--iterations", "4", "--checkpoint-every", "1")
 SIZE, PAGE = 256 * 1024, 4096
 CONFIG, HASH = {"seed": 0}, "ab" * 32
+CHECKPOINTS = 5
+STEPS = 1 + CHECKPOINTS + 2
+"""A folder, its checkpoints, a result and a certificate."""
 
 
 def main(is_quick: bool = False) -> dict:
@@ -52,7 +59,7 @@ def main(is_quick: bool = False) -> dict:
 
 
 def fail_every_call(root: Path, most: int) -> int:
-    """Each system call of a writer of checkpoints fails once, in a fork; returns how many it makes."""
+    """Each system call of a writer of a whole run fails once, in a fork; returns how many it makes."""
     for number in range(1, most + 1):
         shutil.rmtree(root / "run", ignore_errors=True)
         if (pid := os.fork()) == 0:
@@ -67,26 +74,55 @@ def fail_every_call(root: Path, most: int) -> int:
 def _write_without_room(folder: Path, number: int) -> int:
     """1 where the call failed and nothing was lost, 0 where there is no such call, 2 otherwise."""
     try:
-        failed, saved, run = children.fail_at(number), 0, None
-        for step in range(1, 6):
+        failed, run = children.fail_at(number), None
+        for step in range(1, STEPS + 1):
             try:
-                run = run or RunFolder.create(folder, CONFIG, HASH, overwrite=step > 1)
-                run.save_checkpoint({"t": np.asarray(step)}, History(iteration=np.arange(step)))
-                saved = step
+                run = _write(folder, step, run)
             except RunError as error:
                 assert str(folder) in str(error) and "No space left on device" in str(error), error
-                held = len(read_run(folder).history) if (folder / "manifest.json").exists() else 0
                 # The last rename may have counted before the call that failed.
-                assert held in (saved, step), (held, saved, step)
-        assert run is not None
-        if failed:  # what comes afterwards is as if nothing had happened
-            run.save_checkpoint({"t": np.asarray(6)}, History(iteration=np.arange(6)))
-        run.close()
-        assert len(read_run(folder).history) == (6 if failed else 5) and not storage.leftovers(folder)
+                assert _held(folder) in (step - 1, step), (_held(folder), step)
+                run = _write(folder, step, run)  # there is room again
+            assert _held(folder) == step and not storage.leftovers(folder), (_held(folder), step)
         return int(bool(failed))
     except BaseException as error:
         print(f"system call {number}: {type(error).__name__}: {error}", flush=True)
         return 2
+
+
+def _write(folder: Path, step: int, run: RunFolder | None) -> RunFolder:
+    """The steps of a run: a folder, checkpoints, a result, all by one writer, and a certificate by another one."""
+    if run is None:
+        return RunFolder.create(folder, CONFIG, HASH, overwrite=(folder / MANIFEST).exists())
+    rows = History(iteration=np.arange(min(step - 1, CHECKPOINTS)))
+    if step <= 1 + CHECKPOINTS:
+        run.save_checkpoint({"t": np.asarray(len(rows))}, rows)
+    elif step < STEPS:
+        run.finish(posed.solution(rows), {})
+    else:
+        run.close()
+        with RunFolder.open(folder) as opened:
+            opened.save_certificate(posed.certificate(), posed.Q)
+    return run
+
+
+def _held(folder: Path) -> int:
+    """The last step that is on the disk, whole."""
+    if not (folder / MANIFEST).exists():
+        return 0
+    run = read_run(folder)
+    held = 1 + len(run.history)
+    if CHECKPOINT in run.manifest.files:
+        content = storage.read_verified(folder, run.manifest, CHECKPOINT)
+        assert decode_checkpoint(folder, content).arrays["t"] == len(run.history)
+    if run.is_finished:
+        assert held == 1 + CHECKPOINTS and run.q is not None and run.q.tobytes() == posed.Q.tobytes()
+        held += 1
+    if run.certificate is not None:
+        assert run.certificate.upper is not None
+        assert run.certificate.upper.tobytes() == posed.certificate().upper.tobytes()
+        held += 1
+    return held
 
 
 def fill(root: Path, mount, rooms) -> dict:

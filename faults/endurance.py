@@ -3,12 +3,12 @@
 import resource
 import tempfile
 import time
-from pathlib import Path
 
 import jax
 
 from faults.cases import HMC, RESTLESS
 from faults.progress import say
+from faults.statm import resident
 from hamq.cli import main as hamq
 from hamq.cli.recording import Recording
 from hamq.runs.reading import read_run
@@ -41,7 +41,7 @@ def endure(name: str, words: tuple[str, ...], iterations: int) -> dict:
     def add(self, iterate):
         real(self, iterate)
         if iterate.iteration % (iterations // 20) == 0:
-            memory[iterate.iteration], seen[iterate.iteration] = _resident(), compiled[0]
+            memory[iterate.iteration], seen[iterate.iteration] = resident(), compiled[0]
 
     Recording.add = add
     try:
@@ -64,7 +64,3 @@ def endure(name: str, words: tuple[str, ...], iterations: int) -> dict:
         "compiled_after": again,
         "peak_megabytes": peak,
     }
-
-
-def _resident() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()

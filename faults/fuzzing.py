@@ -17,25 +17,26 @@ import time
 import warnings
 import zipfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from faults.progress import say
+from faults.statm import address_space, resident
 from hamq.exact.solution import History
 from hamq.runs import storage
 from hamq.runs.encoding import encode_arrays, encode_history, encode_json
 from hamq.runs.errors import RunError
 from hamq.runs.folder import RunFolder
 from hamq.runs.manifest import MANIFEST, Manifest, _signed, sha256
-from hamq.runs.reading import read_run
+from hamq.runs.reading import Run, read_run
 
 SEED = 13
-CASES = {"manifest": 30_000, "config": 20_000, "npz": 40_000, "history": 10_000}
 ROOM = 2**30
 """Bytes beyond those at the start that the readers may ask for."""
 ROUND = 1000
@@ -84,10 +85,10 @@ def jsons(good: dict[str, Any]) -> st.SearchStrategy[bytes]:
     )
     fields = changed.map(lambda pair: {name: value for name, value in (good | pair[0]).items() if name not in pair[1]})
     deep = st.integers(1, 100_000).map(lambda depth: b"[" * depth)
-    return st.one_of(VALUES.map(_json), fields.map(_json), edited(encode_json(good)), deep, st.binary(max_size=40))
+    return st.one_of(VALUES.map(as_json), fields.map(as_json), edited(encode_json(good)), deep, st.binary(max_size=40))
 
 
-def _json(value: Any) -> bytes:
+def as_json(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
@@ -141,12 +142,12 @@ def members(draw) -> bytes:
 
 
 @st.composite
-def archives(draw) -> bytes:
+def archives(draw, names: st.SearchStrategy[str] = ARRAY_NAMES) -> bytes:
     """A zip, stored or compressed, of odd arrays; perhaps edited afterwards."""
     buffer = io.BytesIO()
     with warnings.catch_warnings(), zipfile.ZipFile(buffer, "w") as archive:
         warnings.simplefilter("ignore")  # names that come twice
-        for name in draw(st.lists(ARRAY_NAMES, max_size=3)):
+        for name in draw(st.lists(names, max_size=3)):
             kind = draw(st.sampled_from([zipfile.ZIP_STORED] * 4 + [zipfile.ZIP_DEFLATED]))
             archive.writestr(f"{name}.npy", draw(members()), kind)
     good = buffer.getvalue()
@@ -177,94 +178,9 @@ HISTORIES = st.one_of(edited(GOOD_ROWS), TABLES, st.binary(max_size=60), st.just
 ZIPS = st.one_of(edited(GOOD_ARRAYS), archives(), st.binary(max_size=60))
 
 
-def main(is_quick: bool = False) -> dict:
-    began = time.monotonic()
-    os.fsync = lambda descriptor: None  # the disk has its own parts
-    with tempfile.TemporaryDirectory(prefix="hamq-faults-") as name:
-        folder = Path(name) / "run"
-        with RunFolder.create(folder, CONFIG, HASH) as run:
-            run.save_checkpoint({"q": np.zeros((3, 2))}, History(iteration=np.arange(3)))
-        share = 100 if is_quick else 1
-        start = _resident()
-        with limited():
-            found = {kind: fuzz(kind, folder, max(100, number // share)) for kind, number in CASES.items()}
-        grown = _resident() - start
-    cases = sum(sum(one.values()) for one in found.values())
-    return {
-        "seed": SEED,
-        "cases": cases,
-        "refused": sum(one["refused"] for one in found.values()),
-        "read": sum(one["read"] for one in found.values()),
-        "other_errors": 0,
-        "hangs": 0,
-        "grown_megabytes": grown / 1e6,
-        "readers": {kind: dict(one) for kind, one in found.items()},
-        "seconds": time.monotonic() - began,
-    }
-
-
-def fuzz(kind: str, folder: Path, number: int) -> Counter[str]:
-    found = Counter[str]()
-    kinds: dict[str, tuple[st.SearchStrategy[bytes], Callable[[Path, bytes], None]]] = {
-        "manifest": (manifests(), _as_manifest),
-        "config": (jsons(CONFIG), _as("config.json")),
-        "npz": (ZIPS, _as_arrays),
-        "history": (HISTORIES, _as("history.csv")),
-    }
-    strategy, put = kinds[kind]
-
-    def case(content: bytes) -> None:
-        put(folder, content)
-        signal.setitimer(signal.ITIMER_REAL, PATIENCE)
-        try:
-            found["read" if read(folder) else "refused"] += 1
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-
-    rounds = 0
-    while (missing := number - sum(found.values())) > 0:  # hypothesis remembers what it tried: it starts again after ROUND
-        rounds += 1
-        options = settings(
-            max_examples=min(ROUND, missing), database=None, deadline=None, phases=[Phase.generate, Phase.shrink],
-            suppress_health_check=list(HealthCheck),
-        )  # fmt: skip
-        seed(1000 * SEED + rounds)(options(given(strategy)(case)))()
-    if kind == "npz":
-        case(bomb())
-    say(f"{kind}: {dict(found)}")
-    return found
-
-
-def read(folder: Path) -> bool:
-    """By a writer who goes on, and by a reader; whether the latter found something to read."""
-    is_read = False
-    for reader in (_read, _go_on):
-        try:
-            reader(folder)
-            is_read |= reader is _read
-        except RunError as error:
-            assert "; " in str(error) and str(error).endswith("."), error
-    return is_read
-
-
-def _read(folder: Path) -> None:
-    run = read_run(folder)
-    assert isinstance(run.config, dict) and len(run.history) >= 0
-    assert run.q is None or (run.q.ndim == 2 and run.q.nbytes < ROOM)
-
-
-def _go_on(folder: Path) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with RunFolder.resume(folder, CONFIG, HASH) as run:
-            run.load_checkpoint()
-
-
-def _as(name: str) -> Callable[[Path, bytes], None]:
-    def put(folder: Path, content: bytes) -> None:
-        _write(folder, {name: content})
-
-    return put
+def signed(name: str, others: Mapping[str, bytes] = MappingProxyType({})) -> Callable[[Path, bytes], None]:
+    """Puts a content into a folder as this file, signed, beside others: as somebody would write it who means harm."""
+    return lambda folder, content: _write(folder, {**others, name: content})
 
 
 def _as_arrays(folder: Path, content: bytes) -> None:
@@ -279,7 +195,6 @@ def _as_manifest(folder: Path, content: bytes) -> None:
 
 
 def _write(folder: Path, contents: dict[str, bytes]) -> None:
-    """A folder of these files, signed, as somebody would write it who means harm."""
     files = {"config.json": encode_json(CONFIG)} | contents
     for name, content in files.items():
         (folder / name).write_bytes(content)
@@ -287,13 +202,113 @@ def _write(folder: Path, contents: dict[str, bytes]) -> None:
     (folder / MANIFEST).write_bytes(Manifest(HASH, {"hamq": "0"}, digests).encode())
 
 
+class Kind(NamedTuple):
+    """Contents of a file, how they come into a folder, how many of them, and the word for a run that was read."""
+
+    contents: st.SearchStrategy[bytes]
+    put: Callable[[Path, bytes], None]
+    number: int
+    seen: Callable[[Run], str] = lambda run: "read"
+
+
+KINDS = {
+    "manifest": Kind(manifests(), _as_manifest, 30_000),
+    "config": Kind(jsons(CONFIG), signed("config.json"), 20_000),
+    "npz": Kind(ZIPS, _as_arrays, 40_000),
+    "history": Kind(HISTORIES, signed("history.csv"), 10_000),
+}
+
+
+def main(is_quick: bool = False) -> dict:
+    return fuzz_all(KINDS, is_quick, (("npz", bomb),))
+
+
+def fuzz_all(kinds: Mapping[str, Kind], is_quick: bool, besides: Sequence[tuple[str, Callable[[], bytes]]] = ()) -> dict:
+    """Cases of all kinds, then those `besides`, with little memory and time; what becomes of them."""
+    began = time.monotonic()
+    os.fsync = lambda descriptor: None  # the disk has its own parts
+    with tempfile.TemporaryDirectory(prefix="hamq-faults-") as name:
+        folder = Path(name) / "run"
+        with RunFolder.create(folder, CONFIG, HASH) as run:
+            run.save_checkpoint({"q": np.zeros((3, 2))}, History(iteration=np.arange(3)))
+        share = 100 if is_quick else 1
+        start = resident()
+        with limited():
+            found = {name: fuzz(name, kind, folder, max(100, kind.number // share)) for name, kind in kinds.items()}
+            for kind, make in besides:
+                found[kind][came_of(kinds[kind], folder, make())] += 1
+        grown = resident() - start
+    counts = sum(found.values(), Counter[str]())
+    return {
+        "seed": SEED,
+        "cases": counts.total(),
+        **counts,
+        "other_errors": 0,
+        "hangs": 0,
+        "grown_megabytes": grown / 1e6,
+        "readers": {kind: dict(one) for kind, one in found.items()},
+        "seconds": time.monotonic() - began,
+    }
+
+
+def fuzz(name: str, kind: Kind, folder: Path, number: int) -> Counter[str]:
+    found = Counter[str]()
+
+    def case(content: bytes) -> None:
+        found[came_of(kind, folder, content)] += 1
+
+    rounds = 0
+    while (missing := number - found.total()) > 0:  # hypothesis remembers what it tried: it starts again after ROUND
+        rounds += 1
+        options = settings(
+            max_examples=min(ROUND, missing), database=None, deadline=None, phases=[Phase.generate, Phase.shrink],
+            suppress_health_check=list(HealthCheck),
+        )  # fmt: skip
+        seed(1000 * SEED + rounds)(options(given(kind.contents)(case)))()
+    say(f"{name}: {dict(found)}")
+    return found
+
+
+def came_of(kind: Kind, folder: Path, content: bytes) -> str:
+    """What a reader made of a folder with this content; a writer who goes on may refuse it, and no more."""
+    kind.put(folder, content)
+    signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+    try:
+        found = _refused_or(lambda: kind.seen(_read(folder)))
+        _refused_or(lambda: _go_on(folder))
+        return found
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _refused_or(reader: Callable[[], str]) -> str:
+    try:
+        return reader()
+    except RunError as error:
+        assert "; " in str(error) and str(error).endswith("."), error
+        return "refused"
+
+
+def _read(folder: Path) -> Run:
+    run = read_run(folder)
+    assert isinstance(run.config, dict) and len(run.history) >= 0
+    assert run.q is None or (run.q.ndim == 2 and run.q.nbytes < ROOM)
+    return run
+
+
+def _go_on(folder: Path) -> str:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with RunFolder.resume(folder, CONFIG, HASH) as run:
+            return "gone on" if run.load_checkpoint() else "begun"
+
+
 class limited:
     """Memory and time of this process, while inside."""
 
     def __enter__(self) -> None:
         self._before = resource.getrlimit(resource.RLIMIT_AS)
-        size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (size + ROOM, self._before[1]))
+        resource.setrlimit(resource.RLIMIT_AS, (address_space() + ROOM, self._before[1]))
         self._handler = signal.signal(signal.SIGALRM, _hangs)
 
     def __exit__(self, *_: object) -> None:
@@ -303,7 +318,3 @@ class limited:
 
 def _hangs(*_: object) -> None:
     raise AssertionError(f"a reader took more than {PATIENCE} s")
-
-
-def _resident() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()

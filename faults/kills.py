@@ -97,7 +97,7 @@ def kill_one_run(folder: Path, whole: Reference, rng: random.Random, most: int, 
         every = rng.choice(EVERY)
         words = [*whole.words, "--out", folder, "--checkpoint-every", every, *(["--resume"] if _is_run(folder) else [])]
         if (before + sum(fell.values())) % SHELL_EVERY == SHELL_EVERY - 1:
-            where = kill_command(words, folder, whole, rng)
+            where = kill_command(words, rng)
         else:
             where, told = kill_child(words, folder, whole, aim, rng)
             saved = max(saved, told)
@@ -139,8 +139,8 @@ def _wait_for(child: Child, phase: int) -> None:
         time.sleep(0.0002)
 
 
-def kill_command(words, folder: Path, whole: Reference, rng: random.Random) -> str | None:
-    """`python -m hamq …`, killed at any time of its first seconds, or of its last ones."""
+def kill_command(words, rng: random.Random) -> str | None:
+    """`python -m hamq …`, killed at any time of its first seconds; None where it had come to its end."""
     command = [sys.executable, "-m", "hamq", *map(str, words)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ) as process:
         time.sleep(rng.random() * 6)

@@ -32,7 +32,7 @@ NOT_COVERED = """## What is not covered
 - **Damage while a process runs.** Bits that flip in memory are written with a SHA-256 that fits them. Files are verified
   when they are read, not while they lie there.
 - **Damage to more than one file.** With `checkpoint.npz` and `previous.npz` both damaged there is nothing to go on from; a
-  damaged config, history, result or manifest is refused, not repaired.
+  damaged config, history, result, certificate or manifest is refused, not repaired.
 - **GPUs that vanish.** The processes of these trials compute on CPUs. What notices a lost process is the same for GPUs, but
   no GPU was taken away; a device that fails inside of its own process ends it with JAX's error, and `--resume` goes on.
 - **A device that hangs in a lone process.** Nobody watches it: the process waits for its driver.

@@ -22,7 +22,7 @@ from faults.page import PAGE, page
 from faults.progress import head, say
 from faults.record import RECORD, ROOT, about, load, save
 
-PARTS = ("kills", "disk_full", "writers", "damage", "fuzzing", "endurance", "memory", "devices", "hostile")
+PARTS = ("kills", "disk_full", "writers", "damage", "fuzzing", "outcomes", "endurance", "memory", "devices", "hostile")
 
 
 def carry_out(name: str, is_quick: bool, cache: str) -> dict | None:

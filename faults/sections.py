@@ -35,16 +35,18 @@ their first 6 s. Where they fell:
 
 
 def disk_full(part) -> str:
-    by = "No tmpfs could be mounted where this was run, so that system calls were made to fail instead."
+    by = "No tmpfs could be mounted where this was run."
     if part["tmpfs"]:
         pages, inodes = part["tmpfs"]["pages"]["full"], part["tmpfs"]["inodes"]["full"]
         by = f"""A small tmpfs was left with 0, 1, 2, … pages until a run fitted ({pages} full disks), then with few inodes
-({inodes})."""
+({inodes}). Each of these {pages + inodes} runs went on to the same bits when there was room again."""
     return f"""## Full disks
 
-{by} Besides, each of {part["failing_calls"]} system calls of a writer of checkpoints failed once with "No space left on
-device". Every time there was one sentence with the folder's name and no traceback, what had been saved was whole, and the
-run went on to the same bits when there was room again.
+{by}
+
+Besides, each of the {part["failing_calls"]} system calls of a writer of checkpoints, a result and a certificate failed once
+with "No space left on device": what had been saved before was whole, and a write that failed for it succeeded when it was
+tried again. Every write that failed, here and there, ended with one sentence with the folder's name and no traceback.
 """
 
 
@@ -52,7 +54,7 @@ def writers(part) -> str:
     return f"""## Several writers
 
 {part["rounds"]} rounds of {part["writers"]} processes that wanted the same folder at once, new, with `--resume` and with
-`--overwrite`: {part["wrote"]} wrote or found it done, {part["refused"]} were refused and told who writes. Meanwhile
+`--overwrite`: {part["wrote"]} wrote or found it done, {part["refused"]} were refused with a reason. Meanwhile
 {part["reads"]:,} reads without a lock each saw a whole run. Every folder ended with the bits of a run of its own.
 """
 
@@ -60,8 +62,9 @@ def writers(part) -> str:
 def damage(part) -> str:
     return f"""## Damaged files
 
-Every file of a finished and of an unfinished run, cut off at {part["cuts_per_file"]} places and with
-{part["flips_per_file"]} random bytes changed, one at a time: {part["damaged"]:,} damaged folders, each read and resumed.
+Every file of a run that is finished and certified, and of one that is not finished, cut off at {part["cuts_per_file"]}
+places and with {part["flips_per_file"]} random bytes changed, one at a time: {part["damaged"]:,} damaged folders, each read,
+opened as `hamq certify` does it, and resumed.
 
 | what came of it | folders |
 |---|---|
@@ -88,6 +91,23 @@ process was not allowed more, and ended {part["grown_megabytes"]:.0f} MB larger 
 
 | reader | refused | read |
 |---|---|---|
+{rows}
+"""
+
+
+def outcomes(part) -> str:
+    rows = "\n".join(
+        f"| {name} | {one.get('refused', 0):,} | {one.get('not trusted', 0):,} | {one.get('read', 0):,} |"
+        for name, one in part["readers"].items()
+    )
+    return f"""## Nonsense as a result
+
+{part["cases"]:,} cases more, by the same means and under the same limits: results and certificates that are signed and lie.
+Readers raised nothing but `RunError` ({part["other_errors"]} other errors, {part["hangs"]} hangs), what they read was what
+the files said, and a certificate of another table than the one beside it counted as none.
+
+| file | refused | certificate not trusted | read |
+|---|---|---|---|
 {rows}
 """
 
@@ -161,7 +181,8 @@ def _of_kills(part) -> str:
 
 
 def _of_disks(part) -> str:
-    return f"{part['failing_calls'] + sum(one['full'] for one in part['tmpfs'].values())} full disks, nothing lost"
+    full = sum(one["full"] for one in part["tmpfs"].values())
+    return f"{full} full disks and {part['failing_calls']} failing calls, nothing lost"
 
 
 def _of_iterations(part) -> str:
@@ -175,16 +196,17 @@ def _of_memory(part) -> str:
     return f"{said}; {held} of {len(ratios)} within {part['factor']:g}"
 
 
+def _of_nonsense(part) -> str:
+    return f"{part['cases']:,} cases, {part['other_errors']} other errors, {part['hangs']} hangs"
+
+
 SECTIONS = {
     "kills": Section("kills", _of_kills, kills),
     "disk_full": Section("full disks", _of_disks, disk_full),
     "writers": Section("several writers", lambda part: f"{part['wrote'] + part['refused']} writers, one at a time", writers),
     "damage": Section("damaged files", lambda part: f"{part['damaged']:,} damages, {part['silent']} not noticed", damage),
-    "fuzzing": Section(
-        "nonsense to read",
-        lambda part: f"{part['cases']:,} cases, {part['other_errors']} other errors, {part['hangs']} hangs",
-        fuzzing,
-    ),
+    "fuzzing": Section("nonsense to read", _of_nonsense, fuzzing),
+    "outcomes": Section("nonsense as a result", _of_nonsense, outcomes),
     "endurance": Section("many iterations", _of_iterations, endurance),
     "memory": Section("memory", _of_memory, memory),
     "devices": Section(

@@ -1,4 +1,4 @@
-"""Several writers and readers of one folder: one writes, the others are told who does, readers see whole runs."""
+"""Several writers and readers of one folder: one writes, the others are refused with a reason, readers see whole runs."""
 
 import random
 import tempfile

@@ -10,8 +10,8 @@ from rich.table import Table
 
 from hamq.certificates.certificate import rounded_down, rounded_up
 from hamq.certificates.comparison import Comparison, compare
-from hamq.cli import problems
 from hamq.cli.cache import use_compilation_cache
+from hamq.cli.finished import problem_of
 from hamq.cli.messages import print_json, say
 from hamq.cli.parsing import Request
 from hamq.cli.tables import make_console, make_table
@@ -20,7 +20,6 @@ from hamq.exact.solution import Solution
 from hamq.exact.value_iteration import solve_exact
 from hamq.problem.problem import Problem
 from hamq.runs.certificate import RunCertificate
-from hamq.runs.problem_hash import problem_hash
 from hamq.runs.reading import Run, read_run
 
 MEASURES = ("frobenius", "sup", "advantage", "agreement", "policy_loss")
@@ -33,7 +32,7 @@ def run(request: Request) -> int:
     use_compilation_cache()
     runs = {name: read_run(name) for name in request.words}
     _require_comparable(runs)
-    problem = _problem(next(iter(runs.items())))
+    problem = problem_of(*next(iter(runs.items())))
     exact = _exact(runs, problem)
     operator = make_operator(problem)
     found = {name: compare(_q(run), exact, operator) for name, run in runs.items()}
@@ -68,15 +67,6 @@ def _require_comparable(runs: dict[str, Run]) -> None:
             raise ValueError(f"{name} is not finished: it has {len(run.history)} iterations; continue it with --resume.")
         if run.manifest.problem != reference.manifest.problem:
             raise ValueError(f"{name} is of another problem than {first}; compare runs of one problem.")
-
-
-def _problem(named_run: tuple[str, Run]) -> Problem:
-    """The problem of a run, made again; refused if it is another one by now."""
-    name, run = named_run
-    problem = problems.build(problems.Named(**run.config["problem"]))
-    if problem_hash(problem) != run.manifest.problem:
-        raise ValueError(f"{run.config['problem']['name']} is no longer the problem that {name} solved; solve it again.")
-    return problem
 
 
 def _exact(runs: dict[str, Run], problem: Problem) -> Solution:

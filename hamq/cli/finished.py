@@ -6,9 +6,11 @@ from pathlib import Path
 from hamq.cli import problems
 from hamq.exact.solution import Solution
 from hamq.problem.problem import Problem
+from hamq.runs.errors import damaged
 from hamq.runs.loading import as_solution
 from hamq.runs.problem_hash import problem_hash
 from hamq.runs.reading import Run, read_run
+from hamq.runs.storage import CONFIG
 from hamq.tensor.solution import TensorSolution
 
 
@@ -41,10 +43,20 @@ def short_names(words: Sequence[str]) -> list[str]:
 
 def problem_of(name: str, found: Run) -> Problem:
     """The problem of a run, made again; refused if it is another one by now."""
-    problem = problems.build(problems.Named(**found.config["problem"]))
+    named = named_of(found)
+    problem = problems.build(named)
     if problem_hash(problem) != found.manifest.problem:
-        raise ValueError(f"{found.config['problem']['name']} is no longer the problem that {name} solved; solve it again.")
+        raise ValueError(f"{named.name} is no longer the problem that {name} solved; solve it again.")
     return problem
+
+
+def named_of(found: Run) -> problems.Named:
+    """What the config says was solved."""
+    given = found.config.get("problem")
+    kinds = {"name": str, "options": dict}
+    if not isinstance(given, dict) or {name: type(value) for name, value in given.items()} != kinds:
+        raise damaged(found.path, CONFIG, f"its problem is {given!r:.60}, not a name with options")
+    return problems.Named(**given)
 
 
 def solution_of(found: Run, problem: Problem) -> Solution | TensorSolution:

@@ -6,7 +6,7 @@ from pathlib import Path
 from hamq.cli import problems
 from hamq.cli.animating import animated
 from hamq.cli.cache import use_compilation_cache
-from hamq.cli.finished import read_finished, short_names
+from hamq.cli.finished import named_of, read_finished, short_names
 from hamq.cli.messages import print_json, say, tell
 from hamq.cli.parsing import Request
 from hamq.exact.solution import Solution
@@ -91,7 +91,7 @@ def _exact(name: str, found: Sequence[Run]) -> Exact:
 def made_again(name: str, found: Run) -> Shown:
     """The run with its problem, and its policy where it is a train; without them, and saying so, if they cannot be had."""
     try:
-        problem = problems.build(problems.Named(**found.config["problem"]))
+        problem = problems.build(named_of(found))
         if found.cores is not None:
             return Shown(name, found, problem, as_solution(found, problem))
         if problem_hash(problem) != found.manifest.problem:

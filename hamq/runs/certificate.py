@@ -18,7 +18,7 @@ from jaxtyping import Float
 
 from hamq.certificates.certificate import METHODS, Certificate, Method, PartialCertificate
 from hamq.learning.draws import Cost
-from hamq.runs.encoding import encode_arrays, encode_json, plain
+from hamq.runs.encoding import encode_arrays, encode_json, is_number, plain
 from hamq.runs.errors import damaged
 from hamq.runs.manifest import package_versions
 from hamq.runs.storage import BOUNDS, CERTIFICATE
@@ -102,7 +102,7 @@ def certificate_of(folder: Path, found: Mapping[str, Any], q: Float[np.ndarray, 
         return None
     is_whole = said.get("of") == "all pairs"
     names = (*SAID, *(SAID_OF_ALL if is_whole else SAID_OF_A_PART))
-    if wrong := [name for name in (*names, "cost", "versions") if not _is_sound(name, said.get(name))]:
+    if wrong := [name for name in (*names, "cost", "versions") if name not in said or not _is_sound(name, said[name])]:
         raise damaged(folder, CERTIFICATE, f"its {wrong[0]} is {said.get(wrong[0])!r:.60}")
     fields = {name: said[name] for name in (*names, "versions")} | {"cost": Cost(**said["cost"])}
     return RunCertificate(**fields, **(_tables(folder, found.get(BOUNDS, {}), q.shape) if is_whole else {}))
@@ -117,8 +117,9 @@ def _is_sound(name: str, value: Any) -> bool:
     if name in ("cost", "versions"):
         is_named = isinstance(value, dict) and (name == "versions" or set(value) == set(Cost._fields))
         return is_named and all(type(entry) is (str if name == "versions" else int) for entry in value.values())
-    kinds = (int, type(None)) if name == "draws_needed" else (int,) if name == "num_pairs" else (int, float)
-    return type(value) in kinds
+    if name in ("draws_needed", "num_pairs"):
+        return (value is None and name == "draws_needed") or (type(value) is int and is_number(value))
+    return is_number(value) and (name != "confidence" or 0 < value <= 1)
 
 
 def _tables(folder: Path, arrays: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> dict[str, Any]:

@@ -59,6 +59,11 @@ def plain(value: Any, field: str) -> Any:
     )
 
 
+def is_number(value: Any) -> bool:
+    """Whether what was read is a number that can be shown; whole ones have no bound in JSON."""
+    return type(value) is float or (type(value) is int and abs(value) < 1e300)
+
+
 def encode_arrays(arrays: Mapping[str, np.ndarray]) -> bytes:
     """An npz that np.load reads; not np.savez, which takes no array called `file` and stores times."""
     buffer = io.BytesIO()

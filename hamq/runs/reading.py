@@ -9,13 +9,17 @@ import numpy as np
 from jaxtyping import Float
 
 from hamq.exact.solution import History
+from hamq.learning.draws import Cost
 from hamq.runs import storage
 from hamq.runs.certificate import RunCertificate, certificate_of
-from hamq.runs.encoding import decode
+from hamq.runs.encoding import decode, is_number
 from hamq.runs.errors import damaged
 from hamq.runs.manifest import MANIFEST, Manifest
 from hamq.runs.result import fields_of, outcome_names
 from hamq.runs.storage import CONFIG, HISTORY, RESULT, TABLES
+
+NUMBERS = ("error", "residual", "seconds", "iterations", "reads", *Cost._fields)
+"""Of result.json, where they are there: they are shown and compared."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -81,3 +85,6 @@ def _require_outcome(folder: Path, found: dict[str, Any]) -> None:
         kinds = {"result": str, "converged": bool}
         if wrong := [name for name, kind in kinds.items() if not isinstance(found[RESULT].get(name), kind)]:
             raise damaged(folder, RESULT, f"its {wrong[0]} is not a {kinds[wrong[0]].__name__}")
+        given = {name: found[RESULT].get(name) for name in NUMBERS}
+        if wrong := [name for name, value in given.items() if value is not None and not is_number(value)]:
+            raise damaged(folder, RESULT, f"its {wrong[0]} is {given[wrong[0]]!r:.60}, not a number")

@@ -238,3 +238,12 @@ def test_what_the_library_finds(hamq, method):
     assert np.all(kept.lower <= exact.upper) and np.all(exact.lower <= kept.upper)
     compared = hamq("compare", "run", "answer", "--json").json["runs"]["run"]
     assert compared["sup"] <= kept.error and compared["policy_loss"] <= kept.mean_loss
+
+
+@pytest.mark.parametrize("given", [3, {"name": "pendulum"}, {"name": 5, "options": {}}, None])
+def test_a_config_without_a_problem_is_refused(hamq, tmp_path, given):
+    hamq(*TINY, "--out", "run")
+    config = json.loads((tmp_path / "run" / "config.json").read_bytes())
+    forge(tmp_path / "run", "config.json", json.dumps(config | {"problem": given}).encode())
+    for word in ("certify", "compare"):
+        assert_refused(hamq(word, "run"), r"config\.json of .* is damaged: its problem is .*, not a name with options")

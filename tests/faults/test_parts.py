@@ -10,10 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from faults import damage, fuzzing, hostile
+from faults import damage, fuzzing, hostile, outcomes
 from hamq.exact.solution import History
+from hamq.runs.encoding import decode_json, encode_json
 from hamq.runs.folder import RunFolder
 from tests.runs.posed import CONFIG, HASH, history, state
+from tests.runs.posed_certificates import certificate
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,27 +27,61 @@ def patience():
     signal.signal(signal.SIGALRM, before)
 
 
-@pytest.mark.parametrize("kind", fuzzing.CASES)
-def test_readers_refuse_nonsense_by_our_error_alone(tmp_path, monkeypatch, patience, kind):
+@pytest.fixture
+def begun(tmp_path, monkeypatch):
+    """A run for nonsense to be put into."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-    monkeypatch.setattr(fuzzing, "bomb", lambda: fuzzing.GOOD_ARRAYS)
     with RunFolder.create(tmp_path / "run", fuzzing.CONFIG, fuzzing.HASH) as run:
         run.save_checkpoint({"q": np.zeros((3, 2))}, History(iteration=np.arange(3)))
-    found = fuzzing.fuzz(kind, tmp_path / "run", 120)
+    return tmp_path / "run"
+
+
+@pytest.mark.parametrize("name", [*fuzzing.KINDS, *outcomes.KINDS])
+def test_readers_refuse_nonsense_by_our_error_alone(begun, patience, as_user, name):
+    kind = (fuzzing.KINDS | outcomes.KINDS)[name]
+    found = fuzzing.fuzz(name, kind, begun, 120)
     assert found["refused"] > 10 and sum(found.values()) >= 120
 
 
-def test_every_kind_of_damage_is_judged(tmp_path, monkeypatch):
+def certificate_saying(**changes) -> bytes:
+    said = decode_json(outcomes.FILES["certificate.json"]) | changes
+    return encode_json({name: value for name, value in said.items() if value != "gone"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "came"),
+    [
+        ({}, "read"),
+        ({"error": 1e-9}, "read"),  # whoever signs it can lie
+        ({"q": "cd" * 32}, "not trusted"),
+        ({"q": None}, "not trusted"),
+        ({"error": "small"}, "refused"),
+        ({"error": 10**400}, "refused"),
+        ({"confidence": 1.5}, "refused"),
+        ({"confidence": float("nan")}, "refused"),
+        ({"draws_needed": "gone"}, "refused"),
+        ({"of": "a part"}, "refused"),
+    ],
+)
+def test_a_certificate_is_read_for_what_it_says(begun, patience, as_user, changes, came):
+    assert fuzzing.came_of(outcomes.KINDS["certificate.json"], begun, certificate_saying(**changes)) == came
+
+
+@pytest.mark.parametrize("is_certified", [False, True])
+def test_every_kind_of_damage_is_judged(tmp_path, monkeypatch, solution, is_certified):
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     folder = tmp_path / "run"
     with RunFolder.create(folder, CONFIG, HASH) as run:
         for number in (1, 2):
             run.save_checkpoint(state(number, size=10), history(number))
-    found = {path.name: damage.damage(folder, path.name, random.Random(0), 4, 8) for path in sorted(folder.iterdir())}
+        if is_certified:
+            run.finish(solution, {})
+            run.save_certificate(certificate(solution.problem, solution.q), solution.q)
+    names = sorted(path.name for path in folder.iterdir())
+    assert ("certificate.json" in names) == ("certificate.npz" in names) == is_certified
+    found = {name: dict(damage.damage(folder, name, random.Random(0), 4, 8)) for name in names}
     judged = {"checkpoint.npz": "previous used", "previous.npz": "harmless", "hamq.lock": "harmless"}
-    assert {name: dict(one) for name, one in found.items()} == {
-        name: {judged.get(name, "refused by name"): 12} for name in found
-    }
+    assert found == {name: {judged.get(name, "refused by name"): 12} for name in names}
 
 
 def test_damage_that_is_not_seen_fails_the_campaign(tmp_path, monkeypatch):
@@ -75,7 +111,7 @@ def test_no_system_call_without_room_loses_anything(tmp_path):
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert int(done.stdout) > 100
+    assert int(done.stdout) > 200
 
 
 def test_no_run_folder_leads_out_of_itself(tmp_path):

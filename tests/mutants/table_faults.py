@@ -36,6 +36,27 @@ FAULT_MUTANTS = [
         tests=(f"{PREVIOUS}::test_a_spare_checkpoint_is_not_needed",),
     ),
     Mutant(
+        "certificate-not-verified",
+        "hamq/runs/storage.py",
+        old=" for name in manifest.files if name != PREVIOUS}",
+        new=" for name in manifest.files if name not in (PREVIOUS, CERTIFICATE)}",
+        tests=(f"{FAULTS}::test_every_kind_of_damage_is_judged",),
+    ),
+    Mutant(
+        "certificate-of-any-table-believed",
+        "hamq/runs/certificate.py",
+        old='if said.get("q") != fingerprint(q):',
+        new='if "q" not in said:',
+        tests=(f"{FAULTS}::test_a_certificate_is_read_for_what_it_says",),
+    ),
+    Mutant(
+        "certificate-survives-going-back",
+        "hamq/runs/previous.py",
+        old="tuple(name for name in NAMES if name not in (CONFIG, *restored))",
+        new="(PREVIOUS,)",
+        tests=(f"{FAULTS}::test_every_kind_of_damage_is_judged",),
+    ),
+    Mutant(
         "disk-error-after-the-commit",
         "hamq/runs/storage.py",
         old="    except OSError as error:\n        num_bytes",

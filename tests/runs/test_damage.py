@@ -126,3 +126,12 @@ def test_a_later_format_is_refused(folder, monkeypatch):
 def test_other_json_is_no_manifest(folder, content):
     (folder / "manifest.json").write_bytes(content)
     assert_refused(folder, "manifest.json")
+
+
+@pytest.mark.parametrize(("name", "value"), [("error", [1]), ("error", "small"), ("error", 10**400), ("seconds", [1])])
+def test_numbers_that_are_none_are_refused(folder, name, value):
+    """Whoever signs them: they are shown and compared."""
+    said = json.loads((folder / "result.json").read_bytes())
+    forge(folder, "result.json", json.dumps(said | {name: value}).encode())
+    with pytest.raises(RunError, match=rf"result\.json of .* is damaged: its {name} is .*, not a number"):
+        read_run(folder)
