@@ -220,14 +220,15 @@ def sampler_of(problem: Problem, kind: Kind) -> HMC | IID:
 
 
 def evaluations_per_draw(problem: Problem, kind: Kind) -> float:
-    """Density and gradient evaluations that one draw takes, more or less; independent draws count as one each."""
+    """Density and gradient evaluations that one draw takes, rather too many; independent draws count as one each."""
     if kind == "guaranteed":
         return 1.0
     sampler = sampler_of(problem, kind)
     assert isinstance(sampler, HMC)
     transitions = (sampler.num_warmup + PER_CHAIN) / PER_CHAIN
-    # Besides: the gradient of Stein's functions, and what the start of a chain costs each of its draws.
-    return transitions * (sampler.gradients_per_draw(problem) + 1) + 2
+    # Besides: the gradient of Stein's functions, the start of a chain, and where modes are searched these and the jumps.
+    others = 2.3 if isinstance(problem.kernel, GaussianKernel) else 10.0
+    return transitions * (sampler.gradients_per_draw(problem) + 1) + others
 
 
 def _chain_means(f: Float[np.ndarray, "P n"]) -> Float[np.ndarray, "P m"]:

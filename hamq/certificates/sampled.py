@@ -108,6 +108,7 @@ def proposed(
         # A table so wrong that its V says nothing of how the values that are verified vary: the same draws again, for those.
         again = experiment.prepare(pairs, centre, pilot_rounds, progress)
         prepared = again._replace(cost=prepared.cost.plus(again.cost))
+        num_rounds, pilot_rounds = max(1.0, num_rounds - pilot_rounds), 2 * pilot_rounds  # they cost as much as others
     span = float(np.ptp(centre))
 
     def width(draws):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from hamq.certificates import certify as module
+from hamq.certificates.certificate import Certificate
 from hamq.certificates.certify import certify
 from hamq.certificates.experiment import evaluations_per_draw
 from hamq.exact.value_iteration import solve_exact
@@ -129,6 +130,22 @@ def test_solutions_and_runs_are_taken():
     exact = solve_exact(problem, tolerance=1e-6)
     for given in (exact, types.SimpleNamespace(q=true.astype(np.float32)), true.tolist()):
         assert certify(problem, given).error < 1e-4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kernel", "kind"), [("correlated", "guaranteed"), ("correlated", "asymptotic"), ("two-modes", "asymptotic")]
+)
+def test_the_budget_is_kept(kernel, kind):
+    """Also where the table is so wrong that the pilot looks twice: random numbers."""
+    problem = pose(kernel)
+    q = np.random.default_rng(0).normal(size=(problem.num_states, problem.num_actions))
+    for num_draws in (600, 1000):
+        budget = int(np.ceil(q.size * num_draws * evaluations_per_draw(problem, kind)))
+        found = certify(problem, q, method=kind, max_evaluations=budget)
+        spent = found.cost.density_evaluations + found.cost.gradient_evaluations
+        assert isinstance(found, Certificate)
+        assert 0.8 * budget < (found.cost.samples if kind == "guaranteed" else spent) <= budget
 
 
 def test_a_quadrature_guarantees_nothing():
