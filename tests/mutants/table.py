@@ -715,8 +715,8 @@ MUTANTS = [
     ),
     Mutant(
         "cli-compares-with-another-problem",
-        "hamq/cli/compare.py",
-        old="if problem_hash(problem) != run.manifest.problem:",
+        "hamq/cli/finished.py",
+        old="if problem_hash(problem) != found.manifest.problem:",
         new="if not problem_hash(problem):",
         tests=(CLI_REFUSALS + "::test_runs_that_cannot_be_compared_or_shown",),
     ),
