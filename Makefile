@@ -29,7 +29,7 @@ examples: $(READY)
 	$(BIN)/python examples/thousand_actions.py
 	$(BIN)/python examples/gymnasium_policy.py
 
-# Against the peers: minutes, or an hour. Both write docs/benchmarks.md; `python -m benchmarks.run --check` compares with the record.
+# Against the peers: minutes, or half an hour. Both write docs/benchmarks.md; `python -m benchmarks.run --check` compares with the record.
 bench: $(READY)
 	$(BIN)/python -m benchmarks.run
 

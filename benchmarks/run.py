@@ -6,7 +6,7 @@ measures nothing and writes the page from the record. With `--check` a part whos
 not enter the record: it is left in build/bench for a look, and the command fails.
 
     python -m benchmarks.run                        # minutes; as `make bench`
-    python -m benchmarks.run --full                 # an hour; as `make bench-full`
+    python -m benchmarks.run --full                 # half an hour; as `make bench-full`
     python -m benchmarks.run --only exact --check
 """
 
@@ -48,6 +48,7 @@ def measure(name: str, is_full: bool) -> dict | None:
 
 def write(record: dict, path: Path) -> None:
     """The page, and its pictures beside it."""
+    (path.parent / PEERS).parent.mkdir(parents=True, exist_ok=True)
     if comparisons(record):
         draw_peers(record, path.parent / PEERS)
     if studies := record["parts"].get("scaling", {}).get("studies"):

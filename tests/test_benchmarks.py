@@ -54,6 +54,13 @@ def test_ratios_are_theirs_over_ours_turn_by_turn():
     assert is_slower(compare("a", "b", times(2.0), times(1.0)))
 
 
+@pytest.mark.parametrize("measure", ["wall", "cpu"])
+def test_either_clock_makes_a_comparison_slower(measure):
+    even = compare("a", "b", times(1.0), times(2.0))
+    assert not is_slower(even)
+    assert is_slower(even | {measure: [0.8, 0.9, 1.1]})
+
+
 def test_codes_take_turns_after_a_first_call_of_each():
     calls = []
 
@@ -126,14 +133,40 @@ def test_page_of_a_small_record(fake):
 def test_page_names_what_is_slower_and_why(fake):
     section = slower_section(page(fake, None))
     assert section.count("**") == 2
-    assert "autodiff, d = 2, BlackJAX** 0.5 [0.5, 0.55]. Why: a density" in section
+    ratio = "0.5 [0.5, 0.55]"
+    assert f"autodiff, d = 2, BlackJAX** {ratio} in wall seconds, {ratio} in CPU seconds. Why: a density" in section
     fake["parts"] = {"exact": fake["parts"]["exact"]}
     assert "In none of the comparisons" in slower_section(page(fake, None))
 
 
 def test_page_says_where_nobody_knows_why(fake):
     fake["parts"]["sampling"]["comparisons"][0]["name"] = "something new"
-    assert "**something new, BlackJAX** 0.5 [0.5, 0.55]. Why: nobody has found out yet." in page(fake, None)
+    text = page(fake, None)
+    assert "**something new, BlackJAX** 0.5 [0.5, 0.55] in wall" in text
+    assert "Why: nobody has found out yet." in text
+
+
+def test_page_counts_first_calls_that_take_longer(fake):
+    assert "first call" not in slower_section(page(fake, None))  # 9 s each
+    fake["parts"]["sampling"]["comparisons"][0]["theirs"]["first_s"] = 4.0
+    section = slower_section(page(fake, None))
+    assert "takes longer than the peer's in 1 of 2 comparisons" in section
+    assert (
+        "against code of others 2.25 times as long (HMC, sigmoid walls, autodiff, d = 2, BlackJAX: 9 against 4 s)" in section
+    )
+    assert "our own" not in section
+    fake["parts"]["exact"]["comparisons"][0] |= {
+        "peer": "hamq on one device",
+        "ours": {"first_s": 36.0, "wall_s": 1, "cpu_s": 1},
+    }
+    section = slower_section(page(fake, None))
+    assert "in 2 of 2 comparisons; at worst, against code of others 2.25 times" in section
+    assert "and against our own 4 times as long (solve, 5 × 2, hamq on one device: 36 against 9 s)" in section
+
+
+def test_page_says_whose_loss_is_the_worst(fake):
+    fake["parts"]["exact"]["tables"] = [table("End to end", ["problem", "worst loss"], [["a", 0.5]])]
+    assert "| problem | loss, worst seed |" in page(fake, None)
 
 
 def slower_section(text: str) -> str:
