@@ -2,7 +2,7 @@
 
 import json
 
-from benchmarks.certificates import PAGE, RECORD, ZOO, page
+from benchmarks.certificates import CHAIN_SEEDS, PAGE, RECORD, SEEDS, WAYS, ZOO, page
 
 RECORDED = json.loads(RECORD.read_text(encoding="utf-8"))
 
@@ -17,7 +17,7 @@ def test_every_method_covered():
     assert {row["problem"] for row in rows} == {"correlated", "repelling_agents", "pendulum", "cartpole"}
     assert len(rows) == 12
     for row in rows:
-        assert row["seeds"] == 200
+        assert row["seeds"] == SEEDS["coverage"] == 200
         assert row["backup"] >= 190 and row["q"] == 200 and row["error"] == 200 and row["loss"] == 200
 
 
@@ -34,3 +34,22 @@ def test_all_of_the_zoo_is_there_and_no_bound_is_below_the_truth():
     assert {row["problem"] for row in rows} == set(ZOO)
     for row in rows:
         assert row["error"] is None or (row["bound"] >= row["error"] and row["loss_bound"] >= row["loss"])
+
+
+def test_widths_are_of_the_seeds_that_the_command_takes():
+    for row in RECORDED["width"]["rows"]:
+        is_of_chains = row["method"].startswith("asymptotic") and row["method"] != "asymptotic plain"
+        assert row["seeds"] == (CHAIN_SEEDS if is_of_chains else SEEDS["width"])
+
+
+def test_the_zoo_was_certified_in_the_ways_that_the_command_takes():
+    for name in ZOO:
+        asked = WAYS.get(name, ((None, None),))
+        found = [row["method"] for row in RECORDED["zoo"]["rows"] if row["problem"] == name]
+        assert found == [(method or "exact") + ("" if draws is None else f", {draws} draws") for method, draws in asked]
+
+
+def test_the_page_says_how_many_draws_spring_chain_needs():
+    (row,) = (row for row in RECORDED["zoo"]["rows"] if row["problem"] == "spring_chain")
+    assert row["draws_needed"] == 60_019
+    assert f"{round(row['draws_needed'], -3):,}" in PAGE.read_text(encoding="utf-8")
