@@ -36,7 +36,8 @@ def run(request: Request) -> int:
     kept = read_run(name).certificate
     assert kept is not None
     if asked.json:
-        print_json({"run": name, "problem": problem.name, "is_saved": is_saved, **kept.facts()})
+        told = {"found": certificate.sentence, "is_saved": is_saved}
+        print_json({"run": name, "problem": problem.name, **told, **kept.facts()})
         return 0
     tell(certificate.sentence)
     if not is_saved:

@@ -76,11 +76,9 @@ def test_json_is_what_the_folder_holds(hamq, asked):
     hamq(*EXACT, "--out", "run")
     done = hamq("certify", "run", "--json")
     kept = read_run("run").certificate
-    assert (
-        done.code == 0
-        and kept is not None
-        and done.json == {**{"run": "run", "problem": "pendulum", "is_saved": True}, **kept.facts()}
-    )
+    assert done.code == 0 and kept is not None
+    told = {"run": "run", "problem": "pendulum", "found": kept.sentence, "is_saved": True}
+    assert done.json == {**told, **kept.facts()}
     assert {"sentence", "error", "worst_loss", "mean_loss", "confidence", "method", "draws", "seconds"} <= set(done.json)
     assert hamq("show", "run", "--json").json["certificate"] == kept.facts()
 
@@ -102,6 +100,7 @@ def test_a_bound_is_not_replaced_by_none(hamq, asked):
     assert read_run("run").certificate.sentence == kept.sentence
     found = hamq("certify", "run", "--json").json
     assert not found["is_saved"] and found["sentence"] == kept.sentence
+    assert "too few to say anything of use" in found["found"]
 
 
 @pytest.mark.parametrize(
