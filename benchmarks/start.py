@@ -1,7 +1,4 @@
-"""How long `hamq solve pendulum` takes from the shell: with nothing compiled, and with what was compiled before.
-
-python benchmarks/start.py
-"""
+"""`python benchmarks/start.py`: how long `hamq solve pendulum` takes from the shell, with nothing compiled and after that."""
 
 import os
 import statistics

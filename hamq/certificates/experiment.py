@@ -212,8 +212,7 @@ def sampler_of(problem: Problem, kind: Kind) -> HMC | IID:
     is_gaussian = isinstance(problem.kernel, GaussianKernel)
     if kind == "asymptotic":
         step = QUARTER_TURN / NUM_LEAPFROG if is_gaussian else None
-        num = NUM_CHAINS
-        return HMC(PER_CHAIN * num, NUM_LEAPFROG, step, num_chains=num, calibrate=False, dispersed=True)
+        return HMC(PER_CHAIN * NUM_CHAINS, NUM_LEAPFROG, step, num_chains=NUM_CHAINS, calibrate=False, dispersed=True)
     # A node that was drawn from its mass does not say where in its cell the state is: no conditional expectations.
     draws_points = is_gaussian and not problem.is_product and problem.law != "point"
     return IID(PER_ROUND, "rejection" if draws_points else None)

@@ -11,7 +11,7 @@ from rich.table import Table
 from hamq.certificates.certificate import rounded_down, rounded_up
 from hamq.certificates.comparison import Comparison, compare
 from hamq.cli.cache import use_compilation_cache
-from hamq.cli.finished import problem_of
+from hamq.cli.finished import problem_of, require_finished
 from hamq.cli.messages import print_json, say
 from hamq.cli.parsing import Request
 from hamq.cli.tables import make_console, make_table
@@ -63,8 +63,7 @@ def _require_comparable(runs: dict[str, Run]) -> None:
             raise ValueError(
                 f"{name} holds a tensor train, and hamq compare needs tables of Q; hamq show and hamq report read it."
             )
-        if not run.is_finished:
-            raise ValueError(f"{name} is not finished: it has {len(run.history)} iterations; continue it with --resume.")
+        require_finished(name, run)
         if run.manifest.problem != reference.manifest.problem:
             raise ValueError(f"{name} is of another problem than {first}; compare runs of one problem.")
 
