@@ -1,4 +1,4 @@
-"""`python benchmarks/start.py`: how long `hamq solve pendulum` takes from the shell, with nothing compiled and after that."""
+"""`python benchmarks/start.py`: how long `hamq solve pendulum` takes from the shell, nothing compiled, and after that."""
 
 import os
 import statistics
