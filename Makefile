@@ -3,15 +3,20 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test check docs examples bench bench-full faults clean
+.PHONY: demo test lint unit check docs examples bench bench-full faults clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
 
 test: $(READY)
+	@$(MAKE) --no-print-directory -j 2 lint unit
+
+lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+
+unit: $(READY)
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow"
 
 # After `make test`: the mutants' tests are not run without a bug again.

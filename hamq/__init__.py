@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from hamq.learning.q_iteration import solve as solve
     from hamq.problem import zoo as problems
     from hamq.problem.actions import ProductActions as ProductActions
+    from hamq.problem.cache import use_compilation_cache as use_compilation_cache
     from hamq.problem.grid import Grid as Grid
     from hamq.problem.kernel import GaussianKernel as GaussianKernel
     from hamq.problem.kernel import UnnormalizedKernel as UnnormalizedKernel
@@ -98,6 +99,7 @@ _HOME = {
     "solve_exact": "hamq.exact.value_iteration",
     "solve_tensor": "hamq.tensor.solve",
     "tensor_residuals": "hamq.certificates.tensor_residual",
+    "use_compilation_cache": "hamq.problem.cache",
 }
 
 __version__ = "0.1.0"

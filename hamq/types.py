@@ -42,3 +42,8 @@ def as_key(key: jax.Array | int | np.integer) -> Key:
         if key.dtype == np.uint32 and key.shape == (2,):
             return jr.wrap_key_data(key)
     raise ValueError(f"key must be a JAX key (jax.random.key(0)) or an int seed, got {key!r}.")
+
+
+def np_generator(key: Key) -> np.random.Generator:
+    """NumPy's random numbers of a JAX key: for what is chosen on the host, where JAX would compile a program for it."""
+    return np.random.default_rng(np.asarray(jr.key_data(key), np.uint32).tolist())

@@ -52,7 +52,7 @@ if (folder := compilation_cache()) is not None:
 def compiled_code_is_forgotten():
     """What a whole suite compiles is gigabytes for each worker: it is dropped between files once it is too much."""
     yield
-    if _resident_bytes() > 3e9:
+    if _resident_bytes() > 1.5e9:
         jax.clear_caches()
         gc.collect()
 

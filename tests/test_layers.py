@@ -27,8 +27,6 @@ HEIGHT = {layer: height for height, layers in enumerate(ORDER) for layer in laye
 HEAVY = {"matplotlib", "gymnasium", "optax", "mujoco", "tensorboardX"}
 MAY_BE_HEAVY = {"deep", "envs", "report", "paper"}
 MAY_IMPORT_LATE = {"cli"}
-LATE = {("sampling/modes.py", "scipy")}
-"""Half a second of every start, which only a search for modes needs."""
 MAX_LINES = 400
 
 
@@ -45,15 +43,13 @@ def imported(tree: ast.AST, module: list[str]) -> Iterator[tuple[int, list[str]]
                 yield node.lineno, [*source, alias.name]
 
 
-def late_imports(tree: ast.AST, path: Path) -> Iterator[int]:
-    """Lines of imports inside functions that LATE does not allow, `import_module` and `__import__` included."""
+def late_imports(tree: ast.AST) -> Iterator[int]:
+    """Lines of imports inside functions, `import_module` and `__import__` included."""
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             for node in ast.walk(function):
                 if isinstance(node, ast.Import | ast.ImportFrom):
-                    tops = {name[0] for _, name in imported(node, [])}
-                    if any((path.as_posix(), top) not in LATE for top in tops):
-                        yield node.lineno
+                    yield node.lineno
                 elif isinstance(node, ast.Call):
                     name = getattr(node.func, "attr", getattr(node.func, "id", ""))
                     if name in ("import_module", "__import__"):
@@ -80,7 +76,7 @@ def violations(source: str, path: Path) -> list[str]:
         elif top in HEAVY and layer not in MAY_BE_HEAVY:
             found.append(f"{path}:{line}: {layer} imports {top}")
     if layer not in MAY_IMPORT_LATE:
-        found += [f"{path}:{line}: import inside a function" for line in sorted(set(late_imports(tree, path)))]
+        found += [f"{path}:{line}: import inside a function" for line in sorted(set(late_imports(tree)))]
     return found
 
 

@@ -29,6 +29,7 @@ NAMES = [
     "rollouts",
     "solve_exact",
     "tensor_residuals",
+    "use_compilation_cache",
 ]
 
 

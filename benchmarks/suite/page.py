@@ -1,10 +1,13 @@
 """docs/benchmarks.md, made of the records alone: the same records always give the same page."""
 
+import json
+
 from benchmarks.suite import cells
 from benchmarks.suite.check import LEAST
 from benchmarks.suite.reasons import is_slower, reason
-from benchmarks.suite.record import comparisons
+from benchmarks.suite.record import ROOT, comparisons
 
+START = ROOT / "benchmarks" / "records" / "start.json"
 SCALING, PEERS = "images/bench_scaling.png", "images/bench_peers.png"
 TITLES = {
     "sampling": "Sampling",
@@ -61,7 +64,8 @@ def page(record: dict, gpu: dict | None) -> str:
     parts = record["parts"]
     text = [INTRODUCTION, slower_section(record), claims_section(record)]
     text += [part_section(name, parts[name]) for name in TITLES if name in parts]
-    text += [gpu_section(gpu), versions_section(record)]
+    start = json.loads(START.read_text(encoding="utf-8")) if START.exists() else None
+    text += [start_section(start), gpu_section(gpu), versions_section(record)]
     return "\n".join(text)
 
 
@@ -148,6 +152,49 @@ def bold(row: dict) -> list[str]:
 def markdown(head: list[str], rows: list[list[str]]) -> str:
     rule = ["---", "---", *["---:"] * (len(head) - 2)]
     return "\n".join("| " + " | ".join(line) + " |" for line in [head, rule, *rows])
+
+
+START_COLUMNS = {
+    "title": "case",
+    "first_s": "seconds",
+    "programs": "programs",
+    "tracing_s": "tracing",
+    "lowering_s": "lowering",
+    "xla_s": "XLA",
+    "second_s": "second call",
+}
+START_ABOUT = """\
+`python benchmarks/start.py --record` measures the first answer of a new process, with nothing compiled before. *Seconds* run
+from building the problem to the solution. Imports are not in them. They take {imports} s. *Programs* is how many XLA
+compiles. *Tracing*, *lowering* and *XLA* are the seconds in which JAX does these things, and they may overlap. The
+*second call* has the same problem."""
+
+
+def start_section(start: dict | None) -> str:
+    lines = ["## First answers\n"]
+    if start is None:
+        return "\n".join([*lines, "There is no record of first answers (`benchmarks/records` has no start.json).\n"])
+    where, cases = start["machine"], start["cases"]
+    ours = [row for name, row in cases.items() if "programs" in row and name != "blackjax"]
+    imports = " to ".join(f"{end(row['import_s'] for row in ours):.1f}" for end in (min, max))
+    packages = ", ".join(f"{name} {number}" for name, number in start["versions"].items())
+    lines += [START_ABOUT.format(imports=imports) + "\n"]
+    lines += [f"*{start['date']}, {where['cpu']}, {where['cores']} cores, JAX on {where['device']}; {packages}.*\n"]
+    lines += [markdown(list(START_COLUMNS.values()), [[cells.cell(row[key]) for key in START_COLUMNS] for row in ours]), ""]
+    chains, one, two, shell, loop = (cases[name] for name in ("blackjax", "numpy1", "numpy2", "shell", "loop"))
+    return "\n".join(
+        [
+            *lines,
+            f"BlackJAX has its first draws after {cells.number(chains['first_s'])} s: 81 chains of 100 steps of HMC on a "
+            "Gaussian that is given as a function.\n",
+            f"Plain NumPy, with sums over a fine grid and value iteration, takes {cells.number(one['first_s'])} s for the "
+            f"own density in one dimension and {cells.number(two['first_s'])} s in two.\n",
+            f"A process that solves 30 own problems holds {cells.cell(loop['settled_mb'])} MB after the third and "
+            f"{cells.cell(loop['last_mb'])} MB after the last.\n",
+            f"From the shell `hamq solve pendulum` takes {cells.number(shell['first_s'])} s with nothing compiled, and "
+            f"{cells.number(shell['second_s'])} s after that.\n",
+        ]
+    )
 
 
 def gpu_section(gpu: dict | None) -> str:

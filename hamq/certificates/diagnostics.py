@@ -11,22 +11,21 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Float, Int, Shaped
+from jaxtyping import Float, Int, Shaped
 
 from hamq.certificates.chain_diagnosis import FALSE_ALARM, MIN_ESS, ChainDiagnosis, ChainNumbers
 from hamq.certificates.chain_statistics import LEAST_DRAWS, ChainStatistics, chain_statistics, rhat_by_chance
 from hamq.certificates.checked_table import checked_table
 from hamq.learning.draws import Cost, Progress, draw_pairs, prepare
+from hamq.learning.health import interpolated
 from hamq.problem.problem import Problem
 from hamq.problem.tables import terminal_table
 from hamq.sampling.draws import AbstractSampler, Info, require_count
 from hamq.sampling.hmc import HMC
-from hamq.types import Key, as_key
+from hamq.types import Key, as_key, np_generator
 
 MAX_PAIRS = 2000
 """Pairs that are looked at where nobody says how many; with more of them a random part is."""
@@ -57,7 +56,8 @@ def diagnose(
     """
     value = _value(problem, solution)
     sampler = _several_chains(sampler)
-    pairs_key, prepare_key, draw_key = jr.split(jr.fold_in(as_key(key), FRESH), 3)
+    fresh = jr.fold_in(as_key(key), FRESH)
+    pairs_key, prepare_key, draw_key = (jr.fold_in(fresh, i) for i in range(3))
     states, actions = _chosen(problem, num_pairs, key=pairs_key)
     prepared, cost = prepare(problem, sampler, key=prepare_key)
     parts = list(_in_blocks(problem, prepared, states, actions, value, key=draw_key, progress=progress))
@@ -112,7 +112,7 @@ def _chosen(problem: Problem, num_pairs: int | None, *, key: Key) -> tuple[Int[n
         require_count("diagnose: num_pairs", num_pairs)
     total = problem.num_states * problem.num_actions
     wanted = min(total, MAX_PAIRS if num_pairs is None else num_pairs)
-    chosen = np.arange(total) if wanted == total else np.sort(np.asarray(jr.choice(key, total, (wanted,), replace=False)))
+    chosen = np.arange(total) if wanted == total else np.sort(np_generator(key).choice(total, wanted, replace=False))
     return chosen // problem.num_actions, chosen % problem.num_actions
 
 
@@ -142,10 +142,4 @@ def _values(problem: Problem, locations: Shaped[Any, "P *d n"], value: Float[np.
     """V at the draws."""
     if problem.law != "linear":
         return value[np.asarray(locations)]
-    return np.asarray(_interpolated(problem, jnp.asarray(value, jnp.float32), jnp.asarray(locations)), np.float64)
-
-
-@eqx.filter_jit
-def _interpolated(problem: Problem, value: Float[Array, " S"], points: Float[Array, "P d n"]) -> Float[Array, "P n"]:
-    at = jax.vmap(lambda point: problem.grid.interpolate(value, point), in_axes=1)
-    return jax.vmap(at)(points)
+    return np.asarray(interpolated(problem.grid, np.asarray(value, np.float32), locations), np.float64)

@@ -7,9 +7,7 @@ The key of a round is folded in with the index of the state: the actions of a st
 import functools
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 from jaxtyping import Float, Int
@@ -18,8 +16,10 @@ from hamq.certificates.variates import has_conditionals, has_stein, look
 from hamq.learning import draws as drawing
 from hamq.learning.backup import single
 from hamq.learning.devices import own_device
-from hamq.learning.draws import Cost, in_calls, lay_out, over_tiles
-from hamq.problem.problem import Problem, action_values
+from hamq.learning.draws import Cost, Drawing
+from hamq.learning.layout import lay_out
+from hamq.problem.problem import Problem
+from hamq.problem.programs import program
 from hamq.sampling.draws import AbstractSampler, Target
 from hamq.types import Key
 
@@ -50,7 +50,7 @@ class Seen(NamedTuple):
 def make_source(
     problem: Problem, sampler: AbstractSampler, per_round: int, variates: bool, coupled: bool, *, key: Key
 ) -> tuple[Source, Cost]:
-    prepare_key, draw_key = jr.split(key)
+    prepare_key, draw_key = (jr.fold_in(key, i) for i in range(2))
     sampler, cost = drawing.prepare(problem, sampler, key=prepare_key)
     # Draws from masses are nodes, not states of the density: nothing that is known of it holds for them.
     variates = variates and getattr(sampler, "method", None) != "masses"
@@ -69,19 +69,15 @@ def draw_round(
 ) -> Seen:
     """One round of draws of these pairs; the same number gives the same draws again."""
     problem, devices = source.problem, own_device()
-    rows = lay_out(states, actions[:, None], devices)
-    compute = functools.partial(
-        _look_at_tiles,
-        problem,
-        source.sampler,
-        functions=single(functions),
-        key=jr.fold_in(source.key, number),
-        conditions=source.conditions,
-        uses_stein=source.uses_stein,
-        coupled=source.coupled,
-        keeps_locations=keeps_locations,
-    )
-    (looked, locations), info = in_calls(problem, rows, compute, devices)
+    rows, known = lay_out(states, actions[:, None], devices), single(functions)
+
+    def looked_at(made, call):
+        given = made.points(), call.states, call.actions, known
+        seen = program(("look", *_constants(source)), problem.kernel.functions, functools.partial(_look, source), *given)
+        return (seen(*given), made.locations if keeps_locations else None), made.info
+
+    draws = Drawing(problem, source.sampler, rows, devices, jr.fold_in(source.key, number), source.coupled)
+    (looked, locations), info = draws.each(looked_at)
     info = drawing.checked_info(problem, states, actions[:, None], rows, info, devices)
     cost = drawing.cost_of(info, source.per_round)
     if source.uses_stein:
@@ -94,29 +90,16 @@ def draw_round(
     return Seen(*looked, None if locations is None else np.asarray(of_pairs(locations)), cost)
 
 
-@eqx.filter_jit
-def _look_at_tiles(
-    problem: Problem,
-    sampler: AbstractSampler,
-    states,
-    index,
-    action,
-    *,
-    functions,
-    key,
-    conditions: bool,
-    uses_stein: bool,
-    coupled: bool,
-    keeps_locations: bool,
-) -> tuple[Any, Any]:
-    """((what was seen, where the draws lie), info) of rows of one action each."""
-    actions = action_values(problem)
+def _constants(source: Source) -> tuple[Any, ...]:
+    """What `_look` depends on beside the user's functions."""
+    return source.problem.constants, source.conditions, source.uses_stein
 
-    def of_pair(state, index, chosen):
-        target, pair_key = Target(problem, state, actions[chosen[0]]), jr.fold_in(key, index)
-        draws, info = sampler.draw(target, key=pair_key if coupled else jr.fold_in(pair_key, chosen[0]))
-        looked = look(target, draws.points, functions, conditions, uses_stein)
-        locations = drawing.locations_of(problem, draws.points) if keeps_locations else None
-        return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], ((looked, locations), info))
 
-    return over_tiles(lambda *rows: jax.vmap(of_pair)(*rows), states, index, action)
+def _look(source: Source, points, states, actions, functions) -> Any:
+    """What is seen of the draws of one call."""
+
+    def of_pair(points, state, action):
+        target = Target(source.problem, state, action)
+        return look(target, points, functions, source.conditions, source.uses_stein)
+
+    return jax.vmap(jax.vmap(of_pair))(points, states, actions)

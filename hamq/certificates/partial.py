@@ -18,7 +18,7 @@ from hamq.certificates.order_statistics import quantile_bound
 from hamq.certificates.sampled import judge
 from hamq.learning.draws import Progress
 from hamq.problem.problem import Problem
-from hamq.types import Key
+from hamq.types import Key, np_generator
 
 SHARE = 0.05
 NUM_DRAWS = 1000
@@ -41,9 +41,9 @@ def certify_part(
     progress: Progress | None = None,
 ) -> PartialCertificate:
     began, judged = time.perf_counter(), judge(problem, q)
-    pick_key, draw_key = jr.split(key)
+    pick_key, draw_key = (jr.fold_in(key, i) for i in range(2))
     # With replacement: independent draws, as the order statistics want them.
-    looked_at, times = np.unique(np.asarray(jr.randint(pick_key, (num_pairs,), 0, q.size)), return_counts=True)
+    looked_at, times = np.unique(np_generator(pick_key).integers(q.size, size=num_pairs), return_counts=True)
     risk = 1 - confidence
     experiment, cost = make_experiment(problem, kind, risk / 2 / (2 * len(looked_at)), ALL_RULES, key=draw_key)
     pilot_rounds, rounds = 1, max(2, NUM_DRAWS // experiment.source.per_round - 1)

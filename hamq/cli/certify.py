@@ -6,13 +6,13 @@ from rich.table import Table
 
 from hamq.certificates.certificate import METHODS, Certificate, PartialCertificate, rounded_down, rounded_up
 from hamq.certificates.certify import certify
-from hamq.cli.cache import use_compilation_cache
 from hamq.cli.certify_options import CertifyOptions
 from hamq.cli.finished import problem_of, read_finished, solution_of
 from hamq.cli.messages import print_json, say, tell
 from hamq.cli.parsing import Request
 from hamq.cli.progress import Progress
 from hamq.cli.tables import make_console, make_table
+from hamq.problem.cache import use_compilation_cache
 from hamq.runs.certificate import RunCertificate
 from hamq.runs.folder import RunFolder
 from hamq.runs.reading import Run, read_run

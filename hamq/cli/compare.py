@@ -10,7 +10,6 @@ from rich.table import Table
 
 from hamq.certificates.certificate import rounded_down, rounded_up
 from hamq.certificates.comparison import Comparison, compare
-from hamq.cli.cache import use_compilation_cache
 from hamq.cli.finished import problem_of, require_finished
 from hamq.cli.messages import print_json, say
 from hamq.cli.parsing import Request
@@ -18,6 +17,7 @@ from hamq.cli.tables import make_console, make_table
 from hamq.exact.bellman import make_operator
 from hamq.exact.solution import Solution
 from hamq.exact.value_iteration import solve_exact
+from hamq.problem.cache import use_compilation_cache
 from hamq.problem.problem import Problem
 from hamq.runs.certificate import RunCertificate
 from hamq.runs.reading import Run, read_run

@@ -7,13 +7,13 @@ from rich.table import Table
 
 from hamq.certificates.chain_diagnosis import ChainDiagnosis
 from hamq.certificates.diagnostics import diagnose
-from hamq.cli.cache import use_compilation_cache
 from hamq.cli.diagnose_options import DiagnoseOptions
 from hamq.cli.finished import problem_of, read_finished, solution_of
 from hamq.cli.messages import print_json, say, tell
 from hamq.cli.parsing import Request
 from hamq.cli.progress import Progress
 from hamq.cli.tables import make_console, make_table
+from hamq.problem.cache import use_compilation_cache
 from hamq.runs.reading import Run
 from hamq.sampling.hmc import HMC
 
@@ -79,7 +79,7 @@ def described(told: ChainDiagnosis) -> dict[str, Any]:
             "worst": float(values[worst]),
             "limit": limits.get(name),
             "pairs_beyond": int(flags[name].sum()) if name in flags else None,
-            "worst_at": told.pair_name(worst) if np.ptp(values) > 0 else None,
+            "worst_at": told.pair_name(worst) if np.any(values != values[0]) else None,  # R̂ may be inf everywhere
         }
     return {
         "sentence": told.sentence,

@@ -1,12 +1,12 @@
 """`hamq evaluate`: the policy of a run, scored in an environment."""
 
-from hamq.cli.cache import use_compilation_cache
 from hamq.cli.finished import problem_of, read_finished, solution_of
 from hamq.cli.gym_options import EvaluateOptions
 from hamq.cli.messages import print_json, say, tell
 from hamq.cli.parsing import Request
 from hamq.cli.progress import Progress
 from hamq.envs.evaluation import evaluate
+from hamq.problem.cache import use_compilation_cache
 
 
 def run(request: Request) -> int:

@@ -3,13 +3,13 @@
 import dataclasses
 
 from hamq.cli import problems
-from hamq.cli.cache import use_compilation_cache
 from hamq.cli.messages import print_json, tell
 from hamq.cli.parsing import Request
 from hamq.cli.recording import Recording
 from hamq.cli.report import page_beside, require_place
 from hamq.cli.solve import FAILED, summarise
 from hamq.exact.value_iteration import solve_exact
+from hamq.problem.cache import use_compilation_cache
 from hamq.runs.problem_hash import problem_hash
 
 

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hamq.cli.cache import use_compilation_cache
 from hamq.cli.finished import problem_of, read_finished, short_names, solution_of
 from hamq.cli.messages import print_json, say, tell
 from hamq.cli.parsing import Request
+from hamq.problem.cache import use_compilation_cache
 from hamq.report.policy_map import FORMATS, is_plot, plot, write_plot
 from hamq.runs.reading import Run
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 from hamq.cli import problems
 from hamq.cli.animating import animated
-from hamq.cli.cache import use_compilation_cache
 from hamq.cli.finished import named_of, read_finished, short_names
 from hamq.cli.messages import print_json, say, tell
 from hamq.cli.parsing import Request
 from hamq.exact.solution import Solution
+from hamq.problem.cache import use_compilation_cache
 from hamq.problem.problem import Problem
 from hamq.report.page import is_page
 from hamq.report.run_page import Exact, Shown, Written, require_same_axes, write_run_page

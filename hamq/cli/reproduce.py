@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from hamq.cli.cache import use_compilation_cache
 from hamq.cli.messages import say, tell
 from hamq.cli.options import FIGURES
 from hamq.cli.parsing import Request
@@ -15,6 +14,7 @@ from hamq.cli.side_by_side import settled, workers
 from hamq.cli.tables import make_console, make_table
 from hamq.paper import page, plan, tables
 from hamq.paper.plan import Job, Scale
+from hamq.problem.cache import use_compilation_cache
 
 
 def run(request: Request) -> int:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import jax
 
-from hamq.cli.cache import use_compilation_cache
 from hamq.paper.plan import Scale, carry_out, plan
+from hamq.problem.cache import use_compilation_cache
 from hamq.types import is_cpu
 
 MOST = 4

@@ -12,7 +12,6 @@ import numpy as np
 from hamq.certificates.comparison import Comparison, compare
 from hamq.cli import problems
 from hamq.cli.arguments import free_fields, make_config, solve_arguments
-from hamq.cli.cache import use_compilation_cache
 from hamq.cli.interruption import Interruption
 from hamq.cli.messages import print_json, say, tell
 from hamq.cli.options import RunOptions
@@ -27,6 +26,7 @@ from hamq.exact.value_iteration import solve_exact
 from hamq.learning.devices import Devices, is_any
 from hamq.learning.q_iteration import Iterate, solve
 from hamq.problem.actions import ProductActions
+from hamq.problem.cache import use_compilation_cache
 from hamq.problem.counts import as_count
 from hamq.problem.problem import Problem
 from hamq.runs.encoding import plain

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 from hamq.cli import problems
-from hamq.cli.cache import use_compilation_cache
 from hamq.cli.messages import print_json, say, tell
 from hamq.cli.parsing import Request
 from hamq.cli.report import REPORT, require_place, write
@@ -12,6 +11,7 @@ from hamq.cli.session import beginning, carry_out, is_done, open_recording, read
 from hamq.cli.solve import FAILED, size_of, sizes_of, summary_of
 from hamq.cli.tensor_arguments import make_config, tensor_arguments
 from hamq.cli.tensor_options import TensorRunOptions
+from hamq.problem.cache import use_compilation_cache
 from hamq.runs.reading import read_run
 from hamq.tensor.solution import TensorSolution
 from hamq.tensor.solve import solve_tensor

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from hamq.learning.draws import smallest_integer
+from hamq.learning.layout import smallest_integer
 from hamq.problem.problem import Problem
 from hamq.sampling.draws import AbstractSampler, Target
 from hamq.sampling.exhaustive import Exhaustive

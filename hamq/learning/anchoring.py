@@ -11,7 +11,6 @@
     backing up every entry: what held-out rows say is rough. Else nothing is completed.
 """
 
-import concurrent.futures
 import math
 from typing import NamedTuple
 
@@ -27,11 +26,10 @@ from hamq.learning.devices import Devices
 from hamq.learning.draws import Cost, Drawn, Progress, draw_pairs
 from hamq.learning.selection import Pairs, some_actions
 from hamq.learning.settings import Settings
-from hamq.problem.lapack import calls_lapack
 from hamq.problem.problem import Problem, listed_actions
 from hamq.sampling.exhaustive import Exhaustive
 from hamq.sampling.hmc import HMC
-from hamq.types import Key
+from hamq.types import Key, np_generator
 
 PILOT_SAMPLES = 25
 ROW_SAMPLES = 50
@@ -67,7 +65,7 @@ def plan_anchors(
 ) -> Plan:
     anchors = settings.completion
     assert isinstance(anchors, Anchors)
-    states_key, first_key, second_key = jr.split(key, 3)
+    states_key, first_key, second_key = (jr.fold_in(key, i) for i in range(3))
     num_states, num_actions = problem.num_states, problem.num_actions
     if anchors.num_columns is not None and anchors.num_columns > num_actions:
         raise ValueError(f"Anchors: num_columns = {anchors.num_columns} is more than the {num_actions} actions there are.")
@@ -84,14 +82,10 @@ def plan_anchors(
     tell("choosing columns and rows", 0, 3)
 
     def drawn(sampler, pairs, key):
-        options = {"coupled": settings.coupled, "devices": devices, "side_by_side": len(ends)}
-        return draw_pairs(problem, sampler, *pairs, key=key, **options)
+        return draw_pairs(problem, sampler, *pairs, key=key, coupled=settings.coupled, devices=devices)
 
-    # Side by side, because what takes long is compiling them; not where processes must do the same in the same order.
     jobs = [(pilot, some_actions(problem, ends), first_key), (rows, block, first_key), (rows, block, second_key)]
-    can_overlap = devices.is_alone and not calls_lapack(problem)
-    with concurrent.futures.ThreadPoolExecutor(2 if can_overlap else 1) as threads:
-        at_ends, *replicates = threads.map(lambda job: drawn(*job), jobs)
+    at_ends, *replicates = (drawn(*job) for job in jobs)
     tell("choosing columns and rows", 3, 3)
     cost = at_ends.cost.plus(replicates[0].cost).plus(replicates[1].cost)
 
@@ -121,7 +115,7 @@ def _anchor_states(problem: Problem, anchors: Anchors, num_tried: int, *, key: K
             f"Anchors: num_columns = {anchors.num_columns} needs as many states, and there are {problem.num_states}; use "
             "fewer columns or completion=None."
         )
-    return np.asarray(jr.permutation(key, problem.num_states))[:num]
+    return np_generator(key).permutation(problem.num_states)[:num]
 
 
 def _degree(problem: Problem, tried, first, second) -> int | None:

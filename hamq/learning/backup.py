@@ -6,21 +6,24 @@ stays inside one tile, so that its bits do not depend on the batching.
 """
 
 import functools
+import math
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Shaped
 
 from hamq.learning import draws as drawing
+from hamq.learning import layout
 from hamq.learning.devices import Devices, own_device
-from hamq.learning.draws import Cost, Drawn, PairDraws, Progress, Rows, draw_tile, in_calls, lay_out, over_tiles
+from hamq.learning.draws import Cost, Drawing, Drawn, PairDraws, Progress
+from hamq.learning.layout import Rows, lay_out, over_tiles
 from hamq.learning.selection import Pairs
+from hamq.problem.grid import Grid
 from hamq.problem.problem import Problem
 from hamq.sampling.draws import AbstractSampler, Info
-from hamq.types import Key
+from hamq.types import Key, Law, is_cpu
 
 
 class Stock(NamedTuple):
@@ -37,7 +40,7 @@ class Stock(NamedTuple):
         parts = self.devices.parts
         weights = [None] * len(self.devices.own) if self.weights is None else parts(self.weights)
         given = zip(parts(self.locations), weights, parts(value), strict=True)
-        return self.devices.dealt([_expected(problem, *own) for own in given])
+        return self.devices.dealt([_expected(problem.grid, problem.law, *own) for own in given])
 
     def expected(self, problem: Problem, value: Float[np.ndarray, " S"]) -> Float[np.ndarray, "num K"]:
         """Σ_i w_i V(s'_i) of every pair: V at the cell of the draw, or interpolated (linear law)."""
@@ -59,12 +62,16 @@ class Recipe(NamedTuple):
         self, problem: Problem, value: Float[np.ndarray, " S"], progress: Progress | None = None
     ) -> tuple[Float[np.ndarray, "num K"], Info, Cost]:
         """E[V] of every pair, what the sampler says of them, and what the draws cost."""
-        compute = functools.partial(
-            _draw_and_back_up, problem, self.sampler, value=single(value), key=self.key, coupled=self.coupled
-        )
-        (found, num), info = in_calls(problem, self.rows, compute, self.devices, progress)
+        known, nums = single(value), set()
+
+        def back_up(made, _):
+            nums.add(made.locations.shape[-1])
+            return _expected(problem.grid, problem.law, made.locations[None], _first(made.weights), known)[0], made.info
+
+        given = self.rows, self.devices, self.key, self.coupled, progress
+        found, info = Drawing(problem, self.sampler, *given).each(back_up)
         info = drawing.checked_info(problem, *self.pairs, self.rows, info, self.devices)
-        cost = drawing.cost_of(info, int(self.devices.parts(num)[0][0]))
+        cost = drawing.cost_of(info, *nums)
         return self.rows.pairs(self.devices.gather(found)), info, cost
 
 
@@ -76,8 +83,7 @@ def make_recipe(
 
 
 def stock_of(drawn: Drawn, devices: Devices | None = None) -> Stock:
-    weights = None if drawn.log_weights is None else _exponential(drawn.log_weights)
-    return Stock(drawn.locations, weights, drawn.rows, devices or own_device())
+    return Stock(drawn.locations, drawn.weights, drawn.rows, devices or own_device())
 
 
 def draw_stock(
@@ -88,17 +94,13 @@ def draw_stock(
     key: Key,
     coupled: bool,
     devices: Devices,
-    side_by_side: int,
     progress: Progress | None = None,
 ) -> tuple[Stock, Info, Cost]:
     """`stock_of(draw_pairs(…))` in half of the memory: logs become weights call by call, and are never there as a whole."""
-    rows = lay_out(*pairs, devices, side_by_side)
+    rows = lay_out(*pairs, devices)
 
-    def draw(*given):
-        (locations, logs), info = drawing.draw_tiles(problem, sampler, *given, key=key, coupled=coupled)
-        return (locations, None if logs is None else _exponential(logs)), info
-
-    (locations, weights), info = in_calls(problem, rows, draw, devices, progress)
+    draws = Drawing(problem, sampler, rows, devices, key, coupled, progress)
+    (locations, weights), info = draws.each(lambda made, _: ((made.locations, made.weights), made.info))
     info = drawing.checked_info(problem, *pairs, rows, info, devices)
     return Stock(locations, weights, rows, devices), info, drawing.cost_of(info, locations.shape[-1])
 
@@ -111,14 +113,13 @@ def make_stock(draws: PairDraws) -> Stock:
     rows = lay_out(states, actions, devices)
 
     def tiles(leaf):
-        leaf = np.pad(np.asarray(leaf), ((0, 0), (0, -width % rows.pieces), *((0, 0),) * (leaf.ndim - 2)), mode="edge")
-        leaf = leaf.reshape(num * rows.pieces, -1, *leaf.shape[2:])
-        whole = np.pad(leaf, ((0, rows.index.size - len(leaf)), *((0, 0),) * (leaf.ndim - 1)), mode="edge")
-        return devices.dealt([whole.reshape(-1, rows.index.shape[-1], *leaf.shape[1:])])
+        leaf = np.asarray(leaf)
+        whole = np.pad(leaf, ((0, rows.states_per_device - num), *((0, 0),) * (leaf.ndim - 1)), mode="edge")
+        return devices.dealt([whole.reshape(-1, rows.tile, *leaf.shape[1:])])
 
     logs = draws.log_weights
     is_even = logs is None or bool(np.all(np.asarray(logs) == np.asarray(logs)[:1, :1, :1]))
-    return Stock(tiles(draws.locations), None if is_even else _exponential(tiles(logs)), rows, devices)
+    return Stock(tiles(draws.locations), None if is_even else tiles(np.exp(np.asarray(logs))), rows, devices)
 
 
 def expected_values(problem: Problem, draws: PairDraws, value: Float[np.ndarray, " S"]) -> Float[np.ndarray, "drawn K"]:
@@ -131,32 +132,24 @@ def single(value: Float[np.ndarray, "*J S"]) -> Float[np.ndarray, "*J S"]:
         return np.asarray(value, np.float32)
 
 
-@jax.jit
-def _exponential(logs: Array) -> Array:
-    return jnp.exp(logs)
+def _first(weights: Any) -> Any:
+    """As one tile."""
+    return None if weights is None else weights[None]
 
 
-@eqx.filter_jit
-def _expected(problem: Problem, locations: Array, weights: Array | None, value: Float[Array, " S"]) -> Array:
-    return over_tiles(lambda at, of: _of_tile(problem, at, of, value), locations, weights)
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _expected(grid: Grid, law: Law, locations: Array, weights: Array | None, value: Float[Array, " S"]) -> Array:
+    """Some pairs at a time, always the same number of them on a CPU: the bits depend neither on tiles nor on calls."""
+    shape = locations.shape[:3]
+    size = layout.STATES_PER_TILE if is_cpu() else math.prod(shape)
+    parts = jax.tree.map(lambda a: a.reshape(-1, size, *a.shape[3:]), (locations, weights))
+    return over_tiles(lambda at, of: _of_pairs(grid, law, at, of, value), *parts).reshape(shape)
 
 
-@eqx.filter_jit
-def _draw_and_back_up(problem, sampler, states, index, action, *, value, key, coupled: bool):
-    """((E[V] of every pair, the number of draws of one), info)."""
-
-    def of_tile(*rows):
-        (locations, logs), info = draw_tile(problem, sampler, rows, key, coupled)
-        expected = _of_tile(problem, locations, None if logs is None else jnp.exp(logs), value)
-        return (expected, jnp.asarray(locations.shape[-1])), info
-
-    return over_tiles(of_tile, states, index, action)
-
-
-def _of_tile(problem: Problem, locations: Any, weights: Any, value: Float[Array, " S"]) -> Float[Array, "tile K"]:
-    if problem.law == "linear":
-        at = jax.vmap(lambda point: problem.grid.interpolate(value, point), in_axes=1)
-        values = jax.vmap(jax.vmap(at))(locations)
+def _of_pairs(grid: Grid, law: Law, locations: Any, weights: Any, value: Float[Array, " S"]) -> Float[Array, " P"]:
+    if law == "linear":
+        at = jax.vmap(lambda point: grid.interpolate(value, point), in_axes=1)
+        values = jax.vmap(at)(locations)
     else:
         values = value[locations.astype(jnp.int32)]
     return jnp.mean(values, axis=-1) if weights is None else jnp.sum(weights * values, axis=-1)

@@ -3,7 +3,8 @@
 import dataclasses
 import math
 
-from hamq.learning.draws import Drawn, smallest_integer
+from hamq.learning.draws import Drawn
+from hamq.learning.layout import smallest_integer
 from hamq.problem.cells import available_bytes
 from hamq.problem.problem import Problem
 from hamq.sampling.draws import AbstractSampler

@@ -13,18 +13,18 @@ have τ = 1. Calibration (sampling/calibration.py) makes averages of smooth V be
 Everything comes from what `solve` has kept of its draws: no density is evaluated, and Q does not know of it.
 """
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
 from hamq.exact.solution import Health
 from hamq.learning.backup import Stock
 from hamq.learning.selection import Pairs
+from hamq.problem.grid import Grid
 from hamq.problem.problem import Problem
 from hamq.sampling.draws import AbstractSampler, Info
 from hamq.sampling.exhaustive import Exhaustive
@@ -93,7 +93,7 @@ def _values(problem: Problem, locations: np.ndarray, value: Float[np.ndarray, " 
     """V at the draws, pair by pair, some pairs at a time."""
     locations = locations.reshape(-1, *locations.shape[3:])
     size = max(1, BLOCK // locations.shape[-1])
-    single = jnp.asarray(value, jnp.float32)
+    single = np.asarray(value, np.float32)
     for start in range(0, len(locations), size):
         part = locations[start : start + size]
         if problem.law != "linear":
@@ -101,12 +101,13 @@ def _values(problem: Problem, locations: np.ndarray, value: Float[np.ndarray, " 
         else:
             # A last block of the same size, so that nothing is compiled for it alone.
             filled = np.concatenate([part, np.repeat(part[-1:], size - len(part), axis=0)])
-            yield np.asarray(_interpolated(problem, single, jnp.asarray(filled)))[: len(part)]
+            yield np.asarray(interpolated(problem.grid, single, filled))[: len(part)]
 
 
-@eqx.filter_jit
-def _interpolated(problem: Problem, value: Float[Array, " S"], points: Float[Array, "pairs d n"]) -> Float[Array, "pairs n"]:
-    at = jax.vmap(lambda point: problem.grid.interpolate(value, point), in_axes=1)
+@functools.partial(jax.jit, static_argnums=0)
+def interpolated(grid: Grid, value: Float[Array, " S"], points: Float[Array, "pairs d n"]) -> Float[Array, "pairs n"]:
+    """V at points between the nodes."""
+    at = jax.vmap(lambda point: grid.interpolate(value, point), in_axes=1)
     return jax.vmap(at)(points)
 
 

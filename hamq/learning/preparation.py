@@ -16,8 +16,9 @@ from hamq.learning.anchoring import plan_anchors
 from hamq.learning.backup import Stock, draw_stock, make_recipe
 from hamq.learning.budget import MIN_SAMPLES, affordable_samples, require_memory, with_samples
 from hamq.learning.devices import Devices, choose_devices
-from hamq.learning.draws import MAX_ACTIONS, Cost, Drawn, Progress, draw_pairs, pairs_at_once, prepare, warn_of
+from hamq.learning.draws import Cost, Drawn, Progress, draw_pairs, prepare, warn_of
 from hamq.learning.health import Diagnosis, diagnose
+from hamq.learning.layout import pairs_at_once
 from hamq.learning.selection import Pairs
 from hamq.learning.settings import Settings
 from hamq.learning.sweep import Sweep, make_sweep
@@ -134,7 +135,7 @@ def prepare_run(
 ) -> Run:
     """All that is settled before the first iteration; what is wrong with an argument is said before anything is drawn."""
     names = ("prepare", "pilot", "draws", "selection", "initial")
-    keys: dict[str, Key] = dict(zip(names, jr.split(key, len(names)), strict=True))
+    keys: dict[str, Key] = {name: jr.fold_in(key, i) for i, name in enumerate(names)}
     if exact is not None and not is_same(exact.problem, problem):
         raise ValueError(f"solve: exact must be a solution of this problem, got one of {exact.problem!r} for {problem!r}.")
     devices = choose_devices(settings.devices)
@@ -231,9 +232,8 @@ def _stock(
     stocks, diagnoses = [], []
     for block in blocks:
         stock, info, spent = draw_stock(
-            problem, sampler, block, key=key, coupled=settings.coupled, devices=devices, progress=progress,
-            side_by_side=min(MAX_ACTIONS, blocks[0].actions.shape[1]),
-        )  # fmt: skip
+            problem, sampler, block, key=key, coupled=settings.coupled, devices=devices, progress=progress
+        )
         warn_of(problem, info)
         stocks.append(stock)
         diagnoses.append(diagnose(info))

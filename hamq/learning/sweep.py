@@ -20,7 +20,7 @@ from jaxtyping import Array, Bool, Float, Int
 from hamq.completion.anchors import CUTOFF, Cross
 from hamq.learning.backup import Stock, single
 from hamq.learning.devices import Devices
-from hamq.learning.draws import over_tiles, pairs_of
+from hamq.learning.layout import over_tiles
 from hamq.problem.problem import Problem
 
 
@@ -52,9 +52,9 @@ class Mixture(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """Of the entries of the anchor states: (num, width, pieces), the actions, and the places of the columns among them."""
+    """Of the entries of the anchor states: how many there are, the actions, and the places of the columns among them."""
 
-    rows: tuple[int, int, int]
+    num: int
     tried: tuple[int, ...]
     inside: tuple[int, ...]
 
@@ -78,14 +78,19 @@ class Sweep(NamedTuple):
         return self.columns.devices
 
     @property
+    def _num_rows(self) -> int:
+        """Rows of all devices, with those that pad them."""
+        return self.columns.rows.states_per_device * self.devices.num
+
+    @property
     def _shape(self) -> Shape:
         assert self.anchors is not None and self.cross is not None
         rows, tried, columns = self.anchors.rows, self.cross.tried, self.cross.columns
         inside = np.searchsorted(tried, columns)
-        return Shape((rows.num, rows.width, rows.pieces), tuple(tried.tolist()), tuple(inside.tolist()))
+        return Shape(rows.num, tuple(tried.tolist()), tuple(inside.tolist()))
 
     def start(self, q: Float[np.ndarray, "S A"]) -> Table:
-        value, rows = np.zeros(self.columns.rows.index.size, np.float32), _anchor_states(self.cross)
+        value, rows = np.zeros(self._num_rows, np.float32), _anchor_states(self.cross)
         value[: len(q)] = single(q.max(axis=1))
         with jax.enable_x64(True):
             return Table(_dealt(self.columns, q), self.devices.known(value), self.devices.known(q[rows]))
@@ -139,7 +144,7 @@ def make_sweep(
 ) -> Sweep | None:
     """None where the rows of the draws are not the states, or the completion is none of the two."""
     is_known = completion is None or isinstance(completion, Cross)
-    if not is_known or stocks[0].rows.pieces > 1:
+    if not is_known:
         return None
     columns, anchors = (*stocks, None)[:2]
     assert columns is not None
@@ -156,15 +161,16 @@ def _anchor_states(cross: Cross | None) -> Int[np.ndarray, " m"]:
 def _dealt(stock: Stock, table: np.ndarray) -> Array:
     """A table of all states, laid out like the rows of the stock; rows that pad it have ended, and are 0 for ever."""
     rows, devices = stock.rows, stock.devices
-    padded = np.pad(table, ((0, rows.index.size - len(table)), (0, 0)), constant_values=table.dtype == bool)
-    padded = padded.reshape(devices.num, -1, rows.index.shape[-1], table.shape[1])
+    missing = rows.states_per_device * devices.num - len(table)
+    padded = np.pad(table, ((0, missing), (0, 0)), constant_values=table.dtype == bool)
+    padded = padded.reshape(devices.num, -1, rows.tile, table.shape[1])
     with jax.enable_x64(True):
         return devices.dealt(list(padded[devices.own_part]))
 
 
 @eqx.filter_jit
 def _mixture(found, q, rewards, is_ended, shape: Shape, continuation, discount: float) -> Mixture:
-    found, tried = pairs_of(found, *shape.rows).astype(jnp.float64), np.asarray(shape.tried)
+    found, tried = found.reshape(-1, found.shape[-1])[: shape.num].astype(jnp.float64), np.asarray(shape.tried)
     weights, rank = mixing(found, shape.inside)
     if continuation is not None:
         weights = weights @ continuation

@@ -33,6 +33,7 @@ from hamq.problem.problem import Problem, action_values
 from hamq.sampling.draws import AbstractSampler, Draws, Info, Target, even_weights, make_info
 from hamq.sampling.leapfrog import apply, leapfrog
 from hamq.sampling.modes import find_modes
+from hamq.sampling.noise import make_noise
 from hamq.sampling.walls import make_potential
 from hamq.types import HamqWarning, Key
 
@@ -73,9 +74,6 @@ class LiteralHMC(AbstractSampler):
         return self, make_info()
 
     def draw(self, target: Target, *, key: Key) -> tuple[Draws, Info]:
-        # Split as `HMC` does: the same random numbers, and so the same draws.
-        _, noise_key = jr.split(jr.split(key, 1)[0])
-        momentum_key, accept_key, *_ = jr.split(noise_key, 5)
         potential = make_potential("sigmoid", target.density, target.problem.grid, self.sharpness)
         modes = find_modes(potential, target.state)
         factor, inverse, kick = modes.factors[0], modes.inverse_factors[0], STEP_SIZE**2 * modes.covariances[0]
@@ -98,8 +96,9 @@ class LiteralHMC(AbstractSampler):
 
         y = modes.positions[0]
         first = (y, potential.energy(y), potential.gradient(y))
-        noise = (jr.normal(momentum_key, (num, y.shape[0])), jnp.log(jr.uniform(accept_key, (num,))))
-        _, (points, accepted) = jax.lax.scan(transition, first, noise)
+        # The random numbers of `HMC`, and so its draws.
+        _, noise = make_noise(num, y.shape[0], False, key=jr.fold_in(key, 0))
+        _, (points, accepted) = jax.lax.scan(transition, first, (noise.momentum, noise.log_uniform))
         info = make_info(
             acceptance=jnp.mean(accepted, dtype=points.dtype),
             has_failed=~jnp.all(jnp.isfinite(points)),

@@ -26,6 +26,7 @@ from hamq.problem.grid import Grid
 from hamq.problem.kernel import CorrelatedDensity, GaussianKernel, ProductDensity
 from hamq.problem.normal import NUM_IMAGES, axis_log_masses
 from hamq.problem.problem import Problem, action_values, pair_name
+from hamq.problem.programs import program
 from hamq.types import Law
 
 MAX_EVALUATIONS = 4 * 10**10
@@ -290,7 +291,12 @@ def _rows(problem: Problem, states: np.ndarray, num_nodes: int, first_state: int
     """Masses of a few states in float64, and the largest share of a row that one node carries."""
     batch = max(1, TILE * problem.num_actions // _per_state(problem, num_nodes))
     with jax.enable_x64(True):
-        logs, peaks = (np.asarray(a) for a in _batched_rows(problem, jnp.asarray(states), num_nodes, batch))
+        given, trace = (
+            (jnp.asarray(states), action_values(problem)),
+            functools.partial(_batched_rows, problem, num_nodes, batch),
+        )
+        rows = program(("rows", problem.constants, num_nodes, batch), problem.kernel.functions, trace, *given)
+        logs, peaks = (np.asarray(a) for a in rows(*given))
     bad = ~np.isfinite(logs).any(axis=-1) | np.isnan(logs).any(axis=-1)
     if np.any(bad):
         s, a = (int(v) for v in np.argwhere(bad)[0])
@@ -301,9 +307,7 @@ def _rows(problem: Problem, states: np.ndarray, num_nodes: int, first_state: int
     return np.exp(logs), float(peaks.max())
 
 
-@eqx.filter_jit
-def _batched_rows(problem: Problem, states: Array, num_nodes: int, batch: int) -> tuple[Array, Array]:
-    actions = action_values(problem)
+def _batched_rows(problem: Problem, num_nodes: int, batch: int, states: Array, actions: Array) -> tuple[Array, Array]:
     num_states, num_actions = len(states), len(actions)
     quadrature = None if problem.is_product else _quadrature(problem, num_nodes)  # once, not in every turn of the loop
 

@@ -11,7 +11,8 @@ the wrapped normal. An unnormalised density is a function on the circle: it is c
 
 import abc
 import functools
-from typing import Any
+from collections.abc import Hashable
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -36,6 +37,10 @@ class AbstractDensity(eqx.Module):
     def gradient(self, point: Float[Array, " d"]) -> Float[Array, " d"]: ...
 
     @abc.abstractmethod
+    def log_and_gradient(self, point: Float[Array, " d"]) -> tuple[Float[Array, ""], Float[Array, " d"]]:
+        """Both at once: where autodiff makes the gradient, the function is traced and compiled once for the two."""
+
+    @abc.abstractmethod
     def curvature(self, point: Float[Array, " d"]) -> Float[Array, "..."]:
         """−∇² log p: `[d]` where it is diagonal, else `[d, d]`."""
 
@@ -56,6 +61,9 @@ class ProductDensity(AbstractDensity):
     def gradient(self, point):
         return (self.mean - point) / self.std**2
 
+    def log_and_gradient(self, point):
+        return self.log(point), self.gradient(point)
+
     def curvature(self, point):
         del point
         return 1 / self.std**2
@@ -73,6 +81,9 @@ class CorrelatedDensity(AbstractDensity):
 
     def gradient(self, point):
         return times(self.precision, self.mean - point)
+
+    def log_and_gradient(self, point):
+        return self.log(point), self.gradient(point)
 
     def curvature(self, point):
         del point
@@ -93,6 +104,9 @@ class UserDensity(AbstractDensity):
     def gradient(self, point):
         return jax.grad(self.log)(point)
 
+    def log_and_gradient(self, point):
+        return jax.value_and_grad(self.log)(point)
+
     def curvature(self, point):
         return -jax.hessian(self.log)(point)
 
@@ -110,6 +124,8 @@ class GaussianKernel(eqx.Module):
 
     mean: UserFunction = eqx.field(static=True)
     covariance: Any = eqx.field(static=True)  # a function, or nested tuples: hashable, so that jit sees constants
+    has_one_mode: ClassVar[bool] = True
+    """In any box, because the energy is convex; densities of which this is not known are searched for modes."""
 
     def __init__(self, mean: UserFunction, covariance: Any):
         if not callable(mean):
@@ -121,6 +137,16 @@ class GaussianKernel(eqx.Module):
             check_covariance(np.asarray(covariance), "covariance")
             rows = np.asarray(covariance, np.float64).tolist()
             self.covariance = tuple(tuple(row) if isinstance(row, list) else row for row in rows)
+
+    @property
+    def functions(self) -> tuple[UserFunction, ...]:
+        """The user's functions: what is compiled for them is kept as long as they are."""
+        return (self.mean, self.covariance) if callable(self.covariance) else (self.mean,)
+
+    @property
+    def constants(self) -> Hashable:
+        """What else a compiled program depends on."""
+        return "gaussian", None if callable(self.covariance) else self.covariance
 
     def at(self, grid: Grid, state: Float[Array, " d"], action: Array) -> AbstractDensity:
         del grid
@@ -145,12 +171,21 @@ class UnnormalizedKernel(eqx.Module):
     """s' ∝ exp(logdensity(next_state, state, action)) on the box: any JAX function, no constant needed."""
 
     logdensity: UserFunction = eqx.field(static=True)
+    has_one_mode: ClassVar[bool] = False
 
     def __check_init__(self):
         if not callable(self.logdensity):
             raise ValueError(
                 f"UnnormalizedKernel: logdensity must be a function of (next_state, state, action), got {self.logdensity!r}."
             )
+
+    @property
+    def functions(self) -> tuple[UserFunction, ...]:
+        return (self.logdensity,)
+
+    @property
+    def constants(self) -> Hashable:
+        return "unnormalized"
 
     def at(self, grid: Grid, state: Float[Array, " d"], action: Array) -> AbstractDensity:
         return UserDensity(self.logdensity, grid, state, action)

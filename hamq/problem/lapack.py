@@ -4,15 +4,14 @@ XLA's CPU client hands a batch of `jnp.linalg` calls to its own thread pool and 
 each other for ever. The library's own code keeps clear of it (`small_matrix.py`), user functions are looked through.
 """
 
-import functools
 from collections.abc import Iterator
 
 import jax
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
-from hamq.problem.grid import Grid
 from hamq.problem.problem import Problem
+from hamq.problem.programs import remembered
 
 CALLS = (
     *("cholesky", "eig", "eigh", "geqp3", "geqrf", "hessenberg", "householder_product", "lu", "ormqr", "qr", "schur", "svd"),
@@ -22,16 +21,17 @@ CALLS = (
 
 def calls_lapack(problem: Problem) -> bool:
     """True where the density of a pair or a derivative of it uses a primitive that XLA leaves to LAPACK."""
-    return _calls_lapack(problem.kernel, problem.grid, problem.action_shape)
+    # A user's function is traced once, not with every draw.
+    job = ("lapack", problem.constants, problem.action_shape)
+    return remembered(job, problem.kernel.functions, lambda: _calls_lapack(problem))
 
 
-@functools.lru_cache  # a user's function is traced once, not with every draw
-def _calls_lapack(kernel, grid: Grid, action_shape: tuple[int, ...]) -> bool:
+def _calls_lapack(problem: Problem) -> bool:
     def use(point, state, action):
-        density = kernel.at(grid, state, action)
+        density = problem.density(state, action)
         return density.log(point), jax.jacfwd(density.gradient)(point)  # samplers use both
 
-    state, action = jnp.asarray(grid.lower, jnp.float32), jnp.zeros(action_shape, jnp.float32)
+    state, action = jnp.asarray(problem.grid.lower, jnp.float32), jnp.zeros(problem.action_shape, jnp.float32)
     return any(name in CALLS for name in _names(jax.make_jaxpr(use)(state, state, action).jaxpr))
 
 

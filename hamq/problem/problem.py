@@ -1,7 +1,7 @@
 """A stochastic control problem on a grid: who moves where, with what density, for what reward."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -121,6 +121,11 @@ class Problem(eqx.Module):
     def density(self, state: Float[Array, " d"], action: Array) -> AbstractDensity:
         """The density of the next state of one pair, before it is cut to the box."""
         return self.kernel.at(self.grid, state, action)
+
+    @property
+    def constants(self) -> Hashable:
+        """What a compiled program of the kernel depends on beside its functions and arrays that it is given."""
+        return self.kernel.constants, self.grid, self.law, self.is_product
 
     def __repr__(self) -> str:
         num_states, num_actions = as_count(self.num_states), as_count(self.num_actions)

@@ -2,7 +2,6 @@
 
 import math
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +9,7 @@ from jaxtyping import Bool, Float
 
 from hamq.problem.kernel import GaussianKernel, check_covariance
 from hamq.problem.problem import Problem, action_values, pair_name
+from hamq.problem.programs import program
 
 CHUNK_VALUES = 2**21
 """Values computed at once; a table is filled chunk by chunk, so that only the table itself takes memory."""
@@ -62,12 +62,14 @@ def check_covariances(problem: Problem, num_probes: int = 1000) -> None:
 
 
 def terminal_table(problem: Problem) -> Bool[np.ndarray, " S"] | None:
-    if problem.terminal is None:
+    terminal = problem.terminal
+    if terminal is None:
         return None
     states = problem.grid.states()
     with jax.enable_x64(True):
-        evaluate = jax.jit(jax.vmap(problem.terminal))
-        return np.concatenate([np.asarray(evaluate(jnp.asarray(c))) for c in np.array_split(states, _chunks(states.size))])
+        chunks = [jnp.asarray(chunk) for chunk in np.array_split(states, _chunks(states.size))]
+        evaluate = jax.vmap(lambda state: jnp.asarray(terminal(state)))
+        return np.concatenate([np.asarray(program("ends", (terminal,), evaluate, chunk)(chunk)) for chunk in chunks])
 
 
 def tabulate(problem: Problem, function, shape: tuple[int, ...] = ()) -> np.ndarray:
@@ -75,11 +77,12 @@ def tabulate(problem: Problem, function, shape: tuple[int, ...] = ()) -> np.ndar
     states = problem.grid.states()
     table = np.empty((problem.num_states, problem.num_actions, *shape))
     with jax.enable_x64(True):
-        over_actions = jax.vmap(function, in_axes=(None, 0))
-        evaluate = eqx.filter_jit(jax.vmap(over_actions, in_axes=(0, None)))
+        over_actions = jax.vmap(lambda state, action: jnp.asarray(function(state, action)), in_axes=(None, 0))
+        over_states = jax.vmap(over_actions, in_axes=(0, None))
         start = 0
         for chunk in np.array_split(states, _chunks(table.size)):
-            table[start : start + len(chunk)] = evaluate(jnp.asarray(chunk), action_values(problem))
+            given = jnp.asarray(chunk), action_values(problem)
+            table[start : start + len(chunk)] = program("table", (function,), over_states, *given)(*given)
             start += len(chunk)
     return table
 

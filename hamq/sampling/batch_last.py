@@ -7,9 +7,7 @@ arrays that have the batch last, steps of it are `vmap`s over that axis, and `cu
 """
 
 from collections.abc import Callable
-from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
@@ -22,12 +20,17 @@ def alone(*arrays: Array) -> list[Array]:
 
 
 def over_last(function: Callable, size: int) -> Callable:
-    """`vmap` over the last axis of arguments that have `size` there, and not over those of which all share one."""
+    """`vmap` over the last axis of arrays (in any trees) that have `size` there, and not of those of which all share one."""
 
-    def batched(*arrays):
-        axes = tuple(-1 if a.shape[-1] == size else None for a in arrays)
-        given = [a if axis == -1 else a[..., 0] for a, axis in zip(arrays, axes, strict=True)]
-        return jax.vmap(function, in_axes=axes, out_axes=-1, axis_size=size)(*given)
+    def batched(*trees):
+        leaves, structure = jax.tree.flatten(trees)
+        axes = tuple(-1 if a.shape[-1] == size else None for a in leaves)
+        given = [a if axis == -1 else a[..., 0] for a, axis in zip(leaves, axes, strict=True)]
+
+        def of_one(*own):
+            return function(*jax.tree.unflatten(structure, own))
+
+        return jax.vmap(of_one, in_axes=axes, out_axes=-1, axis_size=size)(*given)
 
     return batched
 
@@ -56,33 +59,3 @@ def batched_last(run: Callable) -> Callable:
         return tuple(split(r) for r in results), (True,) * len(results)
 
     return runs
-
-
-def scan_last(body: Callable, given: Any, start: Any, xs: Any) -> tuple[Any, Any]:
-    """`jax.lax.scan` of `body(given, carry, x)`, which returns arrays alone; under `vmap`s the batch is last."""
-    arrays, rest = eqx.partition((given, start, xs), eqx.is_array)
-    leaves, structure = jax.tree.flatten(arrays)
-    results = []  # the structure of what `body` returns, known when it is traced
-
-    def run(*leaves):
-        size = max(a.shape[-1] for a in leaves)
-        given, start, xs = jax.tree.unflatten(structure, leaves)
-        start = jax.tree.map(lambda a: jnp.broadcast_to(a, (*a.shape[:-1], size)), start)
-        fixed, fixed_structure = jax.tree.flatten(given)
-
-        def step(carry, x):
-            own, own_structure = jax.tree.flatten((carry, x))
-
-            def one(*leaves):
-                carry, x = jax.tree.unflatten(own_structure, leaves[len(fixed) :])
-                given = jax.tree.unflatten(fixed_structure, leaves[: len(fixed)])
-                return body(eqx.combine(given, rest[0]), eqx.combine(carry, rest[1]), eqx.combine(x, rest[2]))
-
-            return over_last(one, size)(*fixed, *own)
-
-        made, made_structure = jax.tree.flatten(jax.lax.scan(step, start, xs))
-        results.append(made_structure)
-        return tuple(made)
-
-    made = batched_last(run)(*alone(*leaves))
-    return jax.tree.unflatten(results[-1], [a[..., 0] for a in made])

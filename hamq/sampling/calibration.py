@@ -35,29 +35,22 @@ RIDGE = 4.0
 MAX_EXPONENT = 60.0
 """Of a draw's weight before it is divided by the sum of all, so that nothing overflows. No sum underflows either:
 Σ w⁰_i·exp(λᵀz_i) ≥ exp(λᵀΣ w⁰_i z_i), and the ridge bounds λ."""
+LARGEST = 1e15
+"""Value of a function that counts, so that its square is a float32."""
 
 
-def calibrated_weights(
-    potential: LogitPotential, positions: Float[Array, "n d"], gradients: Float[Array, "n d"]
-) -> Float[Array, " n"]:
-    """Log-weights of the draws, summing to one; `gradients` are ∇U at the positions."""
-    wraps, widths, n = potential.wraps, potential.grid.widths, positions.shape[0]
-
-    def run(positions, gradients):
-        functions = jax.vmap(lambda y, gradient: _stein_functions(wraps, widths, y, gradient))(positions, gradients)
-        return (_tilt_batch(functions, jnp.full((n, 1), -jnp.log(n), functions.dtype)),)
-
-    return batched_last(run)(*alone(positions, gradients))[0][..., 0]
+def calibrated_weights(functions: Float[Array, "n functions"]) -> Float[Array, " n"]:
+    """Log-weights of draws that were even, summing to one, from functions of them whose expectation is 0."""
+    n = functions.shape[0]
+    own = jnp.full((n, 1), -jnp.log(jnp.asarray(n, functions.dtype)), functions.dtype)
+    return batched_last(lambda z: (_tilt_batch(z, own),))(*alone(functions))[0][..., 0]
 
 
 def stein_functions(
     potential: LogitPotential, y: Float[Array, "d n"], gradient: Float[Array, "d n"]
 ) -> Float[Array, "functions n"]:
     """Functions of the draws whose expectation is 0, two per axis."""
-    return _stein_functions(potential.wraps, potential.grid.widths, y, gradient)
-
-
-def _stein_functions(wraps: np.ndarray, widths: tuple[float, ...], y: Array, gradient: Array) -> Array:
+    wraps, widths = potential.wraps, potential.grid.widths
     field, slope = y, jnp.ones_like(y)
     if wraps.any():
         turn = jnp.asarray(2 * np.pi / np.asarray(widths)[:, None], y.dtype)
@@ -81,7 +74,7 @@ def _tilt_batch(functions: Float[Array, "n functions B"], own: Float[Array, "n .
     """`tilt` of B pairs; `own` are log-weights that sum to one, with a last axis of B, or of 1 where all share them."""
     n, num, size = functions.shape
     size = max(size, own.shape[-1])
-    z = jnp.broadcast_to(jnp.where(jnp.isfinite(functions), functions, 0), (n, num, size))
+    z = jnp.broadcast_to(cleaned(functions), (n, num, size))
     weights = jnp.exp(own)
     ridge = RIDGE * jnp.sum(weights**2, axis=0, keepdims=True)
     square = _sum_of_draws(lambda w, z: w[None] * z**2, weights, z)
@@ -108,6 +101,52 @@ def _tilt_batch(functions: Float[Array, "n functions B"], own: Float[Array, "n .
     logs = exponents(jax.lax.fori_loop(0, NUM_NEWTON, newton, jnp.zeros((num, size), z.dtype)))
     weights = jnp.exp(logs)
     return logs - jnp.log(_sum_of_draws(lambda w: w, weights))[None]
+
+
+def cleaned(functions: Float[Array, "..."]) -> Float[Array, "..."]:
+    """What is not finite counts as 0, and what is too large to be squared as the largest that is not."""
+    return jnp.clip(jnp.where(jnp.isfinite(functions), functions, 0), -LARGEST, LARGEST)
+
+
+def tilt_on_host(functions: Float[np.ndarray, "B functions n"]) -> Float[np.ndarray, "B n"]:
+    """Weights (not their logs) of even draws of B pairs: `tilt` in NumPy, which overwrites the functions.
+
+    What takes time are a product with a short matrix and an exponential, for which NumPy is faster than XLA on a CPU, and
+    nothing is compiled for the number of draws.
+    """
+    size, num, n = functions.shape
+    z, ridge = functions, np.float32(RIDGE / n)
+    z /= np.maximum(np.sqrt(np.einsum("pfn,pfn->pf", z, z) / n), 1e-12)[:, :, None]
+    multipliers, diagonal = np.zeros((size, num), np.float32), np.arange(num)
+
+    def exponentials() -> Float[np.ndarray, "B n"]:
+        logs = np.matmul(multipliers[:, None, :], z)[:, 0]
+        return np.exp(np.minimum(logs, MAX_EXPONENT, out=logs), out=logs)
+
+    for _ in range(NUM_NEWTON):
+        weights = exponentials()
+        weights /= np.sum(weights, axis=1, keepdims=True)
+        weighted = z * weights[:, None]
+        mean = np.sum(weighted, axis=2)
+        hessian = np.matmul(weighted, z.swapaxes(1, 2)) - mean[:, :, None] * mean[:, None, :]
+        hessian[:, diagonal, diagonal] += ridge
+        slope = mean + ridge * multipliers
+        step = _solve_on_host(hessian, slope)
+        decrement = np.sqrt(np.maximum(np.sum(slope * step, axis=1, keepdims=True), 0))
+        multipliers = multipliers - step / np.maximum(decrement, 1)
+    weights = exponentials()
+    weights /= np.sum(weights, axis=1, keepdims=True)
+    return weights
+
+
+def _solve_on_host(matrix: Float[np.ndarray, "B f f"], right: Float[np.ndarray, "B f"]) -> Float[np.ndarray, "B f"]:
+    """`_solve_positive` in NumPy: LAPACK, which takes one small matrix after the other, is slower."""
+    both = np.ascontiguousarray(np.moveaxis(np.concatenate([matrix, right[:, :, None]], axis=2), 0, -1))
+    for k in range(len(both)):
+        row = both[k] / both[k, k]
+        both -= both[:, k, None] * row
+        both[k] = row
+    return both[:, -1].T
 
 
 def _sum_of_draws(value: Callable[..., Array], *arrays: Array) -> Array:

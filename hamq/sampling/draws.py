@@ -103,6 +103,16 @@ class AbstractSampler(eqx.Module):
         """Whether draws may have different weights; where they cannot, none are kept."""
         return True
 
+    @property
+    def needs_pilot(self) -> bool:
+        """Whether its step size is still to be found, on a few pairs (`learning/pilot.py`)."""
+        return False
+
+    @property
+    def is_chunked(self) -> bool:
+        """Whether its draws can be made some at a time, as those of chains (`learning/chunks.py`)."""
+        return False
+
     @abc.abstractmethod
     def prepare(self, problem: Problem, *, key: Key) -> "tuple[AbstractSampler, Info]":
         """Refuses a problem that this sampler cannot do; settles what is the same for all pairs; Info: what that cost."""

@@ -20,6 +20,7 @@ from hamq.problem.problem import Problem
 from hamq.sampling import truncated_correlated
 from hamq.sampling.draws import AbstractSampler, Draws, Info, Target, even_weights, make_info, require_count
 from hamq.sampling.exhaustive import MAX_EVALUATIONS_PER_PAIR, masses_cost
+from hamq.sampling.noise import uniforms
 from hamq.sampling.truncated_normal import truncated_normal
 from hamq.types import Key
 
@@ -60,7 +61,7 @@ class IID(AbstractSampler):
             return _rejected(density, target, self.num_samples, key=key)
         if self.method == "masses" or not isinstance(density, ProductDensity):
             return self._from_masses(target, key=key)
-        u = _uniforms((grid.dimension, self.num_samples), key=key)
+        u = uniforms((grid.dimension, self.num_samples), key=key)
         mean, std = density.mean[:, None], density.std[:, None]
         lower, upper = jnp.asarray(grid.lower, u.dtype)[:, None], jnp.asarray(grid.upper, u.dtype)[:, None]
         points = truncated_normal(u, mean, std, lower, upper)
@@ -73,7 +74,7 @@ class IID(AbstractSampler):
         problem = target.problem
         log_masses = cells.log_masses(problem, target.state, target.action, self.num_nodes or cells.FIRST_NODES)
         cumulative = jnp.cumsum(jnp.exp(log_masses))
-        u = _uniforms((self.num_samples,), key=key)
+        u = uniforms((self.num_samples,), key=key)
         index = jnp.searchsorted(cumulative, u * cumulative[-1], side="left").clip(0, problem.num_states - 1)
         points = jnp.asarray(problem.grid.states().T, log_masses.dtype)[:, index]
         info = make_info(
@@ -112,7 +113,7 @@ def _rejected(density: AbstractDensity, target: Target, num_samples: int, *, key
 
     def again(carry):
         tries, points, is_kept = carry
-        u = _uniforms((num_samples, d + 1), key=jr.fold_in(key, tries))
+        u = uniforms((num_samples, d + 1), key=jr.fold_in(key, tries))
         new, log_kept = jax.vmap(lambda of_one: truncated_correlated.propose(given, of_one[:d]))(u)
         points = jnp.where(is_kept[:, None], points, new)
         return tries + 1, points, is_kept | (jnp.log(u[:, d]) < log_kept)
@@ -122,8 +123,3 @@ def _rejected(density: AbstractDensity, target: Target, num_samples: int, *, key
     points = jax.vmap(grid.wrap)(points).T
     is_valid = jnp.all(is_kept) & jnp.all(jnp.isfinite(points))
     return Draws(points, even_weights(num_samples)), make_info(has_failed=~is_valid)
-
-
-def _uniforms(shape: tuple[int, ...], *, key: Key) -> Array:
-    """Uniform in the open interval: 0 and 1 have no quantile."""
-    return jr.uniform(key, shape, minval=1e-7, maxval=1 - 1e-7)

@@ -32,7 +32,8 @@ LEAST_CURVATURE = 0.5
 class Modes(NamedTuple):
     """Laplace approximations N(y_k, C_k = L_k·L_kᵀ) at K modes in chain coordinates; duplicates have weight −inf.
 
-    L, L⁻¹ and C are given by their diagonals where they are diagonal.
+    L, L⁻¹ and C are given by their diagonals where they are diagonal. `energies` and `gradients` are U and ∇U at the modes:
+    chains that start there need no evaluation of their own.
     """
 
     positions: Float[Array, "K d"]
@@ -41,9 +42,11 @@ class Modes(NamedTuple):
     inverse_factors: Float[Array, "K *square"]
     covariances: Float[Array, "K *square"]
     log_volumes: Float[Array, " K"]
+    energies: Float[Array, " K"]
+    gradients: Float[Array, "K d"]
     count: Int[Array, ""]
-    density_evaluations: int
-    gradient_evaluations: int
+    density_evaluations: Int[Array, ""]
+    gradient_evaluations: Int[Array, ""]
 
 
 def find_modes(potential: AbstractPotential, state: Float[Array, " d"]) -> Modes:
@@ -57,7 +60,7 @@ def find_modes(potential: AbstractPotential, state: Float[Array, " d"]) -> Modes
 
 def _product_mode(potential: AbstractPotential, density: ProductDensity) -> Modes:
     if not isinstance(potential, LogitPotential):
-        return _single(potential.lift(density.mean), density.std, 1 / density.std, 0)
+        return _single(potential, potential.lift(density.mean), density.std, 1 / density.std, 0)
     lower, width = potential.lower, potential.upper - potential.lower
     m, v = (density.mean - lower) / width, (density.std / width) ** 2
     t = _wall_start(m, v)
@@ -68,7 +71,7 @@ def _product_mode(potential: AbstractPotential, density: ProductDensity) -> Mode
     curvature = (t * (1 - t)) ** 2 / v + (1 - 2 * t) ** 2 + 2 * t * (1 - t)
     y = jnp.where(potential.circle, density.mean, jnp.log(t) - jnp.log1p(-t))
     std = jnp.where(potential.circle, density.std, 1 / jnp.sqrt(curvature))
-    return _single(y, std, 1 / std, NUM_NEWTON)
+    return _single(potential, y, std, 1 / std, NUM_NEWTON)
 
 
 def _wall_start(m: Array, v: Array) -> Array:
@@ -87,8 +90,8 @@ def _correlated_mode(potential: AbstractPotential, density: CorrelatedDensity) -
         start = potential.lift(density.mean)
         if isinstance(potential, ReflectPotential):
             std = 1 / jnp.sqrt(jnp.diagonal(precision))
-            return _single(start, std, 1 / std, 0)
-        return _single(start, density.cholesky, inverse_lower(density.cholesky), 0)
+            return _single(potential, start, std, 1 / std, 0)
+        return _single(potential, start, density.cholesky, inverse_lower(density.cholesky), 0)
     lower, width = potential.lower, potential.upper - potential.lower
     variance = jnp.sum(density.cholesky**2, axis=1)
     m = (density.mean - lower) / width
@@ -109,15 +112,25 @@ def _correlated_mode(potential: AbstractPotential, density: CorrelatedDensity) -
     hessian = hessian / jnp.where(circle, width, 1)[:, None] / jnp.where(circle, width, 1)[None, :]
     y = jnp.where(circle, lower + width * t, jnp.log(t) - jnp.log1p(-t))
     root = cholesky(hessian)
-    return _single(y, inverse_lower(root).T, root.T, NUM_CORRELATED_NEWTON)
+    return _single(potential, y, inverse_lower(root).T, root.T, NUM_CORRELATED_NEWTON)
 
 
-def _single(y: Array, factor: Array, inverse: Array, gradients: int) -> Modes:
+def _single(potential: AbstractPotential, y: Array, factor: Array, inverse: Array, gradients: int) -> Modes:
     diagonal = factor if factor.ndim == 1 else jnp.diagonal(factor)  # a matrix here is triangular
-    log_volume = jnp.sum(jnp.log(diagonal))[None]
-    one = jnp.asarray(1, jnp.int32)
-    covariance = covariance_of(factor)[None]
-    return Modes(y[None], jnp.zeros((1,), y.dtype), factor[None], inverse[None], covariance, log_volume, one, 0, gradients)
+    energy, gradient = potential.energy_and_gradient(y)
+    return Modes(
+        positions=y[None],
+        log_weights=jnp.zeros((1,), y.dtype),
+        factors=factor[None],
+        inverse_factors=inverse[None],
+        covariances=covariance_of(factor)[None],
+        log_volumes=jnp.sum(jnp.log(diagonal))[None],
+        energies=energy[None],
+        gradients=gradient[None],
+        count=jnp.asarray(1, jnp.int32),
+        density_evaluations=jnp.asarray(1, jnp.int32),
+        gradient_evaluations=jnp.asarray(gradients + 1, jnp.int32),
+    )
 
 
 def covariance_of(factor: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -142,7 +155,7 @@ def _search(potential: AbstractPotential, state: Float[Array, " d"]) -> Modes:
     is_lowest = energies <= jnp.min(energies[neighbours], axis=1)
     order = jnp.argsort(jnp.where(is_lowest, energies, energies + 1e6))[: NUM_STARTS - 1]
     starts = jnp.concatenate([potential.lift(state)[None], lifted[order]])
-    ends, end_energies = jax.vmap(lambda y: _descend(potential, y))(starts)
+    ends, end_energies, end_gradients = jax.vmap(lambda y: _descend(potential, y))(starts)
     ends = jax.vmap(lambda y: wrapped(potential, y))(ends)
     hessians = jax.vmap(jax.jacfwd(potential.gradient))(ends)
     factors, inverses, log_volumes = jax.vmap(lambda h: _square_roots(potential, h))(hessians)
@@ -150,37 +163,57 @@ def _search(potential: AbstractPotential, state: Float[Array, " d"]) -> Modes:
     log_weights = jnp.where(_is_duplicate(potential, ends, end_energies, inverses), -jnp.inf, log_weights)
     log_weights = log_weights - jax.nn.logsumexp(log_weights)
     count = jnp.sum(log_weights > np.log(1e-6), dtype=jnp.int32)
-    densities = NUM_PROBES + NUM_STARTS * (NUM_DESCENT + 1)
-    gradients = NUM_STARTS * (NUM_DESCENT + 1 + d)
+    densities = jnp.asarray(NUM_PROBES + NUM_STARTS * (NUM_DESCENT + 1), jnp.int32)
+    gradients = jnp.asarray(NUM_STARTS * (NUM_DESCENT + 1 + d), jnp.int32)
     covariances = jax.vmap(covariance_of)(factors)
-    return Modes(ends, log_weights, factors, inverses, covariances, log_volumes, count, densities, gradients)
+    return Modes(
+        ends,
+        log_weights,
+        factors,
+        inverses,
+        covariances,
+        log_volumes,
+        end_energies,
+        end_gradients,
+        count,
+        densities,
+        gradients,
+    )
 
 
 @functools.cache
 def _probes(lower: tuple[float, ...], upper: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Low-discrepancy points of the box, and the 2d + 2 nearest neighbours of each (itself included)."""
-    # Late: half a second, which only those wait for whose density has to be searched.
-    from scipy.spatial.distance import cdist  # noqa: PLC0415
-    from scipy.stats import qmc  # noqa: PLC0415
+    """Low-discrepancy points of the box, and the 2d + 2 nearest neighbours of each (itself included).
 
+    Multiples of (1/φ, 1/φ², …, 1/φᵈ) modulo 1, with φ the positive root of φ^(d+1) = φ + 1 (Roberts 2018).
+    """
     d = len(lower)
-    cube = qmc.Sobol(d, scramble=True, rng=np.random.default_rng(0)).random(NUM_PROBES)
-    neighbours = np.argsort(cdist(cube, cube), axis=1)[:, : 2 * d + 2]
+    phi = 2.0
+    for _ in range(60):
+        phi = (1 + phi) ** (1 / (d + 1))
+    cube = (0.5 + np.arange(1, NUM_PROBES + 1)[:, None] / phi ** np.arange(1, d + 1)) % 1
+    distances = np.sum((cube[:, None] - cube[None, :]) ** 2, axis=-1)
+    neighbours = np.argsort(distances, axis=1, kind="stable")[:, : 2 * d + 2]
     return np.asarray(lower) + (np.asarray(upper) - np.asarray(lower)) * cube, neighbours
 
 
-def _descend(potential: AbstractPotential, start: Float[Array, " d"]) -> tuple[Float[Array, " d"], Float[Array, ""]]:
-    """BFGS with one evaluation of U and ∇U per iteration: a step that does not descend is cut to a quarter."""
+def _descend(
+    potential: AbstractPotential, start: Float[Array, " d"]
+) -> tuple[Float[Array, " d"], Float[Array, ""], Float[Array, " d"]]:
+    """(y, U, ∇U) after BFGS with one evaluation per turn: a step that does not descend is cut to a quarter.
+
+    Turn 0 evaluates the start itself: it descends from an energy of infinity by a step of 0, which teaches no curvature.
+    """
     identity = jnp.eye(len(start), dtype=start.dtype)
     reach = jnp.asarray(_reach(potential), start.dtype)
-    energy, gradient = potential.energy(start), potential.gradient(start)
 
-    def iterate(_, carry):
+    def turn(i, carry):
         y, energy, gradient, inverse, share = carry
         step = -apply(inverse, gradient)
         step = share * step / jnp.maximum(1, jnp.max(jnp.abs(step) / reach))
-        new_energy, new_gradient = potential.energy(y + step), potential.gradient(y + step)
-        has_descended = (new_energy <= energy) & jnp.all(jnp.isfinite(new_gradient))
+        new_energy, new_gradient = potential.energy_and_gradient(y + step)
+        is_finite = jnp.all(jnp.isfinite(new_gradient))
+        has_descended = (i == 0) | ((new_energy <= energy) & is_finite)
         change = new_gradient - gradient
         product = jnp.sum(step * change)
         is_convex = has_descended & (product > 1e-12)
@@ -189,18 +222,19 @@ def _descend(potential: AbstractPotential, start: Float[Array, " d"]) -> tuple[F
         cross = step[:, None] * bent[None, :]
         stretch = (1 + jnp.sum(change * bent) / safe) * step[:, None] * step[None, :]
         update = inverse + (stretch - cross - cross.T) / safe
+        first = identity / jnp.maximum(1, jnp.sqrt(jnp.sum(new_gradient**2)))
         return (
             jnp.where(has_descended, y + step, y),
             jnp.where(has_descended, new_energy, energy),
             jnp.where(has_descended, new_gradient, gradient),
-            jnp.where(is_convex, update, inverse),
+            jnp.where(i == 0, first, jnp.where(is_convex, update, inverse)),
             jnp.where(has_descended, jnp.minimum(1, 2 * share), share / 4),
         )
 
-    scale = 1 / jnp.maximum(1, jnp.linalg.norm(gradient))
-    carry = (start, energy, gradient, identity * scale, jnp.ones((), start.dtype))
-    y, energy, *_ = jax.lax.fori_loop(0, NUM_DESCENT, iterate, carry)
-    return y, jnp.where(jnp.isfinite(energy), energy, jnp.inf)
+    nowhere = jnp.asarray(jnp.inf, start.dtype)
+    carry = (start, nowhere, jnp.zeros_like(start), identity, jnp.ones((), start.dtype))
+    y, energy, gradient, *_ = jax.lax.fori_loop(0, NUM_DESCENT + 1, turn, carry)
+    return y, jnp.where(jnp.isfinite(energy), energy, jnp.inf), gradient
 
 
 def _reach(potential: AbstractPotential) -> np.ndarray:

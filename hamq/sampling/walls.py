@@ -46,10 +46,22 @@ class AbstractPotential(eqx.Module):
         """s' ↦ y for a point of the box; points on a wall are moved inside."""
 
     @abc.abstractmethod
-    def energy(self, y: Float[Array, " d"]) -> Float[Array, ""]: ...
+    def energy_from(self, y: Float[Array, " d"], log: Float[Array, ""]) -> Float[Array, ""]:
+        """U(y), with log p at the place of y."""
 
     @abc.abstractmethod
-    def gradient(self, y: Float[Array, " d"]) -> Float[Array, " d"]: ...
+    def gradient_from(self, y: Float[Array, " d"], force: Float[Array, " d"]) -> Float[Array, " d"]:
+        """∇U(y), with ∇ log p at the place of y."""
+
+    def energy(self, y: Float[Array, " d"]) -> Float[Array, ""]:
+        return self.energy_from(y, self.density.log(self.place(y)))
+
+    def gradient(self, y: Float[Array, " d"]) -> Float[Array, " d"]:
+        return self.gradient_from(y, self.density.gradient(self.place(y)))
+
+    def energy_and_gradient(self, y: Float[Array, " d"]) -> tuple[Float[Array, ""], Float[Array, " d"]]:
+        log, force = self.density.log_and_gradient(self.place(y))
+        return self.energy_from(y, log), self.gradient_from(y, force)
 
     @abc.abstractmethod
     def fold(self, y: Float[Array, " d"], w: Float[Array, " d"]) -> tuple[Float[Array, " d"], Float[Array, " d"]]:
@@ -80,12 +92,11 @@ class LogitPotential(AbstractPotential):
         share = jnp.clip((point - self.lower) / (self.upper - self.lower), 1e-4, 1 - 1e-4)
         return self.where_circle(point, jnp.log(share) - jnp.log1p(-share))
 
-    def energy(self, y):
-        return -self.density.log(self.place(y)) - self.log_volume(y)
+    def energy_from(self, y, log):
+        return -log - self.log_volume(y)
 
-    def gradient(self, y):
+    def gradient_from(self, y, force):
         width, share = self.upper - self.lower, jax.nn.sigmoid(y)
-        force = self.density.gradient(self.where_circle(y, self.lower + width * share))
         return self.where_circle(-force, 2 * share - 1 - width * share * (1 - share) * force)
 
     def fold(self, y, w):
@@ -112,12 +123,13 @@ class ReflectPotential(AbstractPotential):
     def lift(self, point):
         return _inside(self, point)
 
-    def energy(self, y):
+    def energy_from(self, y, log):
         # Trajectories never end outside the box, but jumps may propose to.
-        return jnp.where(self.grid.contains(y), -self.density.log(y), jnp.inf)
+        return jnp.where(self.grid.contains(y), -log, jnp.inf)
 
-    def gradient(self, y):
-        return -self.density.gradient(y)
+    def gradient_from(self, y, force):
+        del y
+        return -force
 
     def fold(self, y, w):
         width = self.upper - self.lower
@@ -142,8 +154,8 @@ class SigmoidPotential(AbstractPotential):
     def lift(self, point):
         return _inside(self, point)
 
-    def energy(self, y):
-        return -self.density.log(y) + jnp.sum(self.where_circle(0.0, self._walls(y)))
+    def energy_from(self, y, log):
+        return -log + jnp.sum(self.where_circle(0.0, self._walls(y)))
 
     def _walls(self, y):
         above, below = self.sharpness * (y - self.upper), self.sharpness * (self.lower - y)
@@ -154,7 +166,7 @@ class SigmoidPotential(AbstractPotential):
         assert isinstance(self.density, ProductDensity)
         return -self.density.log_of_axes(y) + self._walls(y)
 
-    def gradient(self, y):
+    def gradient_from(self, y, force):
         if self.is_sharp:
             from_centre = y - (self.lower + self.upper) / 2
             depth = self.sharpness * (jnp.abs(from_centre) - (self.upper - self.lower) / 2)
@@ -162,7 +174,7 @@ class SigmoidPotential(AbstractPotential):
         else:
             above, below = self.sharpness * (y - self.upper), self.sharpness * (self.lower - y)
             push = jax.nn.sigmoid(above) - jax.nn.sigmoid(below)
-        return self.where_circle(0.0, self.sharpness * push) - self.density.gradient(y)
+        return self.where_circle(0.0, self.sharpness * push) - force
 
     def fold(self, y, w):
         return y, w

@@ -2,11 +2,13 @@
 
 States come in chunks of one size, the last one padded, so that each function is compiled once per rank; inside a chunk a
 CPU works through small tiles, two or more chunks side by side in threads. Functions of one chunk are pure; `Engine` is
-the Python around them.
+the Python around them. Compiled programs are kept as long as the user's functions (`programs.py`).
 """
 
 import concurrent.futures
+import dataclasses
 import os
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -16,8 +18,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from hamq.problem.problem import Problem
-from hamq.tensor.choice import NUM_SWEEPS, Choices, best
-from hamq.tensor.contraction import Axes, interpolate, make_axes
+from hamq.problem.programs import compile_beside, program
+from hamq.tensor.choice import NUM_SWEEPS, Choices, best_and_more
+from hamq.tensor.contraction import Axes, Order, interpolate, make_axes
 from hamq.tensor.expectation import AbstractExpectation, PairCost, expected
 from hamq.types import NonFiniteError, is_cpu
 
@@ -25,6 +28,8 @@ EVALUATIONS_PER_TILE = 4096
 """Evaluations of V at a time: what fits into the cache of a core."""
 EVALUATIONS_PER_CALL = 2**20
 """On an accelerator."""
+STATES_PER_CHUNK = 128
+"""On a CPU: enough to hide what a call costs, and few, because a short fiber is padded to a whole chunk."""
 
 
 class Bellman(eqx.Module):
@@ -33,18 +38,11 @@ class Bellman(eqx.Module):
     problem: Problem
     choices: Choices
     expectation: AbstractExpectation
-    order: tuple[int, ...] = eqx.field(static=True)
+    order: Order
 
     @property
     def axes(self) -> Axes:
         return make_axes(self.problem.grid, self.order)
-
-
-class Greedy(NamedTuple):
-    """A state's best action found, its value, and whether the state is terminal."""
-
-    values: Float[Array, "*batch"]
-    levels: Int[Array, "*batch k"]
 
 
 class Kept(NamedTuple):
@@ -55,33 +53,45 @@ class Kept(NamedTuple):
     is_ended: Bool[Array, "*batch"]
 
 
+class Greedy(NamedTuple):
+    """A state's best action found, its value, and what is kept of both."""
+
+    values: Float[Array, "*batch"]
+    levels: Int[Array, "*batch k"]
+    kept: Kept
+
+
 def action_values(bellman: Bellman, cores: Array, states: Float[Array, "T d"], levels: Int[Array, "T C k"]) -> Array:
     """Q `[T, C]` of C actions for each state."""
+    return _values_and_parts(bellman, cores, states, levels)[0]
+
+
+def _values_and_parts(bellman: Bellman, cores: Array, states: Float[Array, "T d"], levels: Int[Array, "T C k"]):
+    """(Q `[T, C]`, (the rewards and the prepared expectations that it was made of))."""
     problem, choices = bellman.problem, bellman.choices
 
     def pair(state, chosen):
         action = choices.action(chosen)
-        return bellman.expectation.prepare(state, action), jnp.asarray(problem.reward(state, action))
+        return jnp.asarray(problem.reward(state, action)), bellman.expectation.prepare(state, action)
 
-    prepared, rewards = jax.vmap(jax.vmap(pair, (None, 0)))(states, levels)
+    rewards, prepared = jax.vmap(jax.vmap(pair, (None, 0)))(states, levels)
     flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), prepared)
     values = expected(cores, bellman.axes, flat).reshape(rewards.shape)
-    return rewards + jnp.asarray(problem.discount, rewards.dtype) * values
+    return rewards + jnp.asarray(problem.discount, rewards.dtype) * values, (rewards, prepared)
 
 
-def greedy(bellman: Bellman, cores: Array, states: Float[Array, "T d"], starts: Int[Array, "W k"], own: Array) -> Greedy:
-    """The best action of every state: from shared starts, and from one of its own `[T, k]`."""
+def greedy(bellman: Bellman, cores: Array, starts: Int[Array, "W k"], states: Float[Array, "T d"], own: Array) -> Greedy:
+    """The best action of every state: from one of its own `[T, k]`, and from shared starts.
 
-    def from_starts(given):
-        return best(bellman.choices, lambda levels: action_values(bellman, cores, states, levels), given)
-
-    values, levels = from_starts(own)
-    if bellman.choices.num_actuators > 1:
-        for start in starts:
-            other, found = from_starts(jnp.broadcast_to(start[None, :], own.shape))
-            levels = jnp.where((other > values)[:, None], found, levels)
-            values = jnp.maximum(values, other)
-    return Greedy(jnp.where(ended(bellman.problem, states), 0, values), levels)
+    What `evaluate` needs of it comes along: the user's functions are then in one program, and drawn once.
+    """
+    every = jnp.concatenate([own[None], jnp.broadcast_to(starts[:, None, :], (len(starts), *own.shape))])
+    nothing = (jnp.zeros(len(states), jnp.float32), bellman.expectation.blank(len(states)))
+    values, levels, (rewards, prepared) = best_and_more(
+        bellman.choices, lambda levels: _values_and_parts(bellman, cores, states, levels), every, nothing
+    )
+    is_ended = ended(bellman.problem, states)
+    return Greedy(jnp.where(is_ended, 0, values), levels, Kept(rewards, prepared, is_ended))
 
 
 def keep(bellman: Bellman, states: Float[Array, "T d"], levels: Int[Array, "T k"]) -> Kept:
@@ -105,33 +115,36 @@ def ended(problem: Problem, states: Float[Array, "T d"]) -> Bool[Array, " T"]:
     return jax.vmap(problem.terminal)(states)
 
 
-@eqx.filter_jit
-def _run(function, bellman: Bellman, tile: int, cores, arrays):
-    """`function` on the rows of the arrays, tile by tile."""
-    num_tiles = jax.tree.leaves(arrays)[0].shape[0] // tile
-    tiles = jax.tree.map(lambda a: a.reshape(num_tiles, tile, *a.shape[1:]), arrays)
-    done = jax.lax.map(lambda rows: function(bellman, cores, *rows), tiles)
-    return jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), done)
-
-
-class _GreedyFrom(eqx.Module):
-    starts: Int[Array, "W k"]
-
-    def __call__(self, bellman, cores, states, own):
-        return greedy(bellman, cores, states, self.starts, own)
-
-
-def _keep(bellman, cores, states, levels):
-    del cores
-    return keep(bellman, states, levels)
-
-
-def _evaluate_anew(bellman, cores, states, levels):
+def evaluate_anew(bellman: Bellman, cores: Array, states: Float[Array, "T d"], levels: Int[Array, "T k"]) -> Array:
     return evaluate(bellman, cores, keep(bellman, states, levels))
 
 
-def _interpolate(bellman, cores, states):
+def value_at(bellman: Bellman, cores: Array, states: Float[Array, "T d"]) -> Float[Array, " T"]:
     return interpolate(cores, bellman.axes, states.T[jnp.asarray(bellman.order)])
+
+
+def _split(bellman: Bellman) -> tuple[list[Array], Callable[[list[Array]], Bellman]]:
+    """(its arrays, how to put it together from them): programs take arrays, and hold on to nothing else."""
+    order = jax.device_put(np.asarray(bellman.order, np.int32))
+    expectation = dataclasses.replace(bellman.expectation, order=order)  # type: ignore[type-var]
+    arrays, rest = eqx.partition(
+        Bellman(bellman.problem, bellman.choices, expectation, order), lambda leaf: isinstance(leaf, jax.Array)
+    )
+    leaves, structure = jax.tree.flatten(arrays)
+    return leaves, lambda given: eqx.combine(jax.tree.unflatten(structure, given), rest)
+
+
+def _tiled(function: Callable[..., Any], together: Callable[[list[Array]], Bellman], tile: int) -> Callable[..., Any]:
+    """The function of the rows of arrays, tile by tile, and of what they share."""
+
+    def trace(arrays, shared, rows):
+        bellman = together(arrays)
+        num_tiles = jax.tree.leaves(rows)[0].shape[0] // tile
+        tiles = jax.tree.map(lambda a: a.reshape(num_tiles, tile, *a.shape[1:]), rows)
+        done = jax.lax.map(lambda of_tile: function(bellman, *shared, *of_tile), tiles)
+        return jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), done)
+
+    return trace
 
 
 class Engine:
@@ -139,18 +152,29 @@ class Engine:
 
     def __init__(self, bellman: Bellman, num_starts: int = 1):
         self.bellman = bellman
-        self.starts = jnp.asarray(bellman.choices.starts(num_starts))
+        self.starts = bellman.choices.starts(num_starts)
         self.reads = self.pairs = 0
         grid, choices = bellman.problem.grid, bellman.choices
-        self._nodes = [grid.axis_nodes(axis) for axis in bellman.order]
         self._per_pair = max(1, bellman.expectation.cost.samples)
         per_state = self._per_pair * max(choices.sizes)
         if is_cpu():
             self._tile = max(1, EVALUATIONS_PER_TILE // per_state)
-            self._chunk = self._tile * max(1, 256 // self._tile)
+            self._chunk = self._tile * max(1, STATES_PER_CHUNK // self._tile)
         else:
             self._tile = self._chunk = max(1, min(4096, EVALUATIONS_PER_CALL // per_state))
+        self._nodes = [grid.axis_nodes(axis) for axis in bellman.order]
+        self._arrays, self._together = _split(bellman)
         self._pool = concurrent.futures.ThreadPoolExecutor((os.cpu_count() or 1) if is_cpu() else 1)
+
+    def compile_beside(self, rank: int) -> None:
+        """Starts to compile what a solve at this rank needs, all of which may be known but numbers."""
+        grid, of = self.bellman.problem.grid, jax.ShapeDtypeStruct
+        cores = of((grid.dimension, rank, max(grid.points) * rank), np.float32)
+        states = of((self._chunk, grid.dimension), np.float32)
+        levels = of((self._chunk, self.bellman.choices.num_actuators), np.int32)
+        made = self._program(greedy, (cores, self.starts), (states, levels), compile_beside)
+        self._program(value_at, (cores,), (states,), compile_beside)
+        self._program(evaluate, (cores,), (made.kept,), compile_beside)
 
     @property
     def pairs_per_state(self) -> int:
@@ -174,13 +198,23 @@ class Engine:
 
     def greedy(self, cores: Array, states: np.ndarray, own: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """(values, levels) of the best actions; `own` are levels to start from."""
+        return self._greedy(cores, states, own, lambda done: done._replace(kept=None))[:2]
+
+    def greedy_and_keep(
+        self, cores: Array, states: np.ndarray, own: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray, list[Kept]]:
+        """The same, and what `evaluate` needs of these states with these actions, in chunks that stay on the device."""
+        return self._greedy(cores, states, own, lambda done: done)
+
+    def _greedy(self, cores, states, own, finish):
         if own is None:
             own = np.broadcast_to(self.bellman.choices.middle(), (len(states), self.bellman.choices.num_actuators))
         self.reads += len(states)
         self.pairs += len(states) * self.pairs_per_state
-        done = self._map(_GreedyFrom(self.starts), cores, (states, own))
-        self._require_finite(done.values, states, done.levels)
-        return np.asarray(done.values, np.float64), np.asarray(done.levels)
+        chunks = self._chunks(greedy, (cores, self.starts), (states, own), finish)
+        values, levels = (_joined([chunk[i] for chunk in chunks], len(states)) for i in range(2))
+        self._require_finite(values, states, levels)
+        return np.asarray(values, np.float64), levels, [chunk.kept for chunk in chunks]
 
     def _require_finite(self, values: np.ndarray, states: np.ndarray, levels: np.ndarray) -> None:
         bad = np.flatnonzero(~np.isfinite(values))
@@ -188,7 +222,7 @@ class Engine:
             return
         first = int(bad[0])
         state = ", ".join(f"{v:.6g}" for v in states[first])
-        action = np.atleast_1d(np.asarray(self.bellman.choices.action(jnp.asarray(levels[first])))).tolist()
+        action = np.atleast_1d(self.bellman.choices.actions(levels[first][None])[0]).tolist()
         raise NonFiniteError(
             f"the backup is {values[first]} at state ({state}), action {action} ({len(bad)} of {len(values)} states); look "
             "at reward, mean and density there."
@@ -200,44 +234,50 @@ class Engine:
         exact = self.bellman.expectation.cost.samples == 0
         return 4 * count * (grid.dimension + 1) * (max(grid.points) if exact else self._per_pair)
 
-    def keep(self, states: np.ndarray, levels: np.ndarray) -> list[Kept]:
-        """What `evaluate` needs of these states with these actions, in chunks that stay on the device."""
-        self.pairs += len(states)
-        return self._chunks(_keep, jnp.zeros(()), (states, levels))
-
     def evaluate(self, cores: Array, kept: list[Kept], count: int) -> np.ndarray:
         """r + γ·E[V] with the actions that were kept."""
         self.reads += count
-        done = self._pool.map(lambda part: self._run(evaluate, cores, (part,)), kept)
-        return np.concatenate([np.asarray(v, np.float64) for v in done])[:count]
+        return np.asarray(_joined(self._each(evaluate, (cores,), [(part,) for part in kept]), count), np.float64)
 
     def evaluate_anew(self, cores: Array, states: np.ndarray, levels: np.ndarray) -> np.ndarray:
         """The same without anything kept."""
         self.reads += len(states)
         self.pairs += len(states)
-        return np.asarray(self._map(_evaluate_anew, cores, (states, levels)), np.float64)
+        return self._map(evaluate_anew, cores, (states, levels))
 
     def action_values(self, cores: Array, states: np.ndarray, levels: np.ndarray) -> np.ndarray:
         """Q `[P, C]` of the given actions `[P, C, k]`."""
         self.pairs += levels.shape[0] * levels.shape[1]
-        return np.asarray(self._map(action_values, cores, (states, levels)), np.float64)
+        return self._map(action_values, cores, (states, levels))
 
     def interpolate(self, cores: Array, states: np.ndarray) -> np.ndarray:
         """V."""
-        return np.asarray(self._map(_interpolate, cores, (states,)), np.float64)
+        return self._map(value_at, cores, (states,))
 
-    def _map(self, function, cores, arrays: tuple):
-        size = len(arrays[0])
-        done = self._chunks(function, cores, arrays)
-        return jax.tree.map(lambda *leaves: np.concatenate([np.asarray(leaf) for leaf in leaves])[:size], *done)
+    def _map(self, function, cores: Array, rows: tuple) -> np.ndarray:
+        return np.asarray(_joined(self._chunks(function, (cores,), rows), len(rows[0])), np.float64)
 
-    def _chunks(self, function, cores, arrays: tuple) -> list:
-        starts = range(0, len(arrays[0]), self._chunk)
-        parts = [tuple(jnp.asarray(_chunk(a, start, self._chunk)) for a in arrays) for start in starts]
-        return list(self._pool.map(lambda part: self._run(function, cores, part), parts))
+    def _chunks(self, function, shared: tuple, rows: tuple, finish: Callable[[Any], Any] = lambda done: done) -> list:
+        starts = range(0, len(rows[0]), self._chunk)
+        return self._each(function, shared, [tuple(_chunk(a, start, self._chunk) for a in rows) for start in starts], finish)
 
-    def _run(self, function, cores, part):
-        return jax.block_until_ready(_run(function, self.bellman, self._tile, cores, part))
+    def _each(self, function, shared: tuple, parts: list[tuple], finish: Callable[[Any], Any] = lambda done: done) -> list:
+        """`finish` of what the function makes of each chunk."""
+        run, arrays = self._program(function, shared, parts[0], program), self._arrays
+        return list(self._pool.map(lambda part: finish(jax.block_until_ready(run(arrays, shared, part))), parts))
+
+    def _program(self, function, shared: tuple, rows: tuple, find: Callable[..., Any]):
+        """What `find`, of `programs.py`, has for a function of the rows of a chunk and of what they share."""
+        problem, choices, expectation = self.bellman.problem, self.bellman.choices, self.bellman.expectation
+        functions = (*problem.kernel.functions, problem.reward, *(() if problem.terminal is None else (problem.terminal,)))
+        of_problem = (problem.grid, problem.discount, problem.kernel.constants, problem.is_product, len(functions))
+        job = (function, self._tile, of_problem, choices.sizes, choices.is_product, expectation.constants)
+        return find(job, functions, _tiled(function, self._together, self._tile), self._arrays, shared, rows)
+
+
+def _joined(parts: list[Any], count: int) -> np.ndarray:
+    """The first rows of the parts, without what was padded."""
+    return np.concatenate([np.asarray(part) for part in parts])[:count]
 
 
 def _chunk(array: np.ndarray, start: int, size: int) -> np.ndarray:

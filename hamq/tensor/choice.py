@@ -6,6 +6,7 @@ measured against enumeration on some states (`TensorSolution.action_gap`).
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -20,6 +21,7 @@ MAX_ENUMERATED = 32
 NUM_SWEEPS = 2
 
 Values = Callable[[Int[Array, "T C k"]], Float[Array, "T C"]]
+ValuesAndMore = Callable[[Int[Array, "T C k"]], tuple[Float[Array, "T C"], Any]]
 
 
 class Choices(eqx.Module):
@@ -39,6 +41,11 @@ class Choices(eqx.Module):
             return self.tables[jnp.arange(self.num_actuators), levels]
         return self.tables[0, levels[0]]
 
+    def actions(self, levels: Int[np.ndarray, "B k"]) -> Float[np.ndarray, "B *k"]:
+        """The same for many, on the host, where nothing is compiled for their number."""
+        tables = np.asarray(self.tables)
+        return tables[np.arange(self.num_actuators), levels] if self.is_product else tables[0, levels[:, 0]]
+
     def middle(self) -> Int[np.ndarray, " k"]:
         return np.asarray([n // 2 for n in self.sizes], np.int32)
 
@@ -54,28 +61,52 @@ class Choices(eqx.Module):
 def make_choices(problem: Problem, max_enumerated: int = MAX_ENUMERATED) -> Choices:
     levels = problem.action_levels
     if levels is None or problem.num_actions <= max_enumerated:
-        problem_actions = np.asarray(problem.actions, np.float32)
-        return Choices(jnp.asarray(problem_actions)[None], (problem.num_actions,), False)
+        return Choices(jax.device_put(np.asarray(problem.actions, np.float32)[None]), (problem.num_actions,), False)
     sizes = tuple(len(of_one) for of_one in levels)
     table = [[*of_one, *[of_one[-1]] * (max(sizes) - len(of_one))] for of_one in levels]
-    return Choices(jnp.asarray(np.asarray(table, np.float32)), sizes, True)
+    return Choices(jax.device_put(np.asarray(table, np.float32)), sizes, True)
 
 
 def best(choices: Choices, values: Values, starts: Int[Array, "T k"]) -> tuple[Float[Array, " T"], Int[Array, "T k"]]:
     """(value, levels) of the best action found for each state, from one start per state."""
+    return best_and_more(choices, lambda levels: (values(levels), ()), starts[None], ())[:2]
+
+
+def best_and_more(
+    choices: Choices, values: ValuesAndMore, starts: Int[Array, "W T k"], nothing: Any
+) -> tuple[Float[Array, " T"], Int[Array, "T k"], Any]:
+    """(value, levels, what `values` gave beside it) of the best action found, from some starts per state.
+
+    `nothing` has the shapes of that for one action per state. All starts share one loop: what is in it is compiled once.
+    """
     sizes = jnp.asarray(choices.sizes, jnp.int32)
     levels = jnp.arange(max(choices.sizes), dtype=jnp.int32)
 
-    def improve(step, carry):
-        _, chosen = carry
-        i = step % choices.num_actuators
+    def improve(i, chosen):
         tried = jnp.minimum(levels, sizes[i] - 1)
         candidates = jnp.broadcast_to(chosen[:, None, :], (chosen.shape[0], len(levels), chosen.shape[1]))
         candidates = jnp.where(jnp.arange(chosen.shape[1])[None, None, :] == i, tried[None, :, None], candidates)
-        found = values(candidates)
+        found, more = values(candidates)
         top = jnp.argmax(found, axis=1)
-        return jnp.max(found, axis=1), chosen.at[:, i].set(tried[top])
+        more = jax.tree.map(lambda leaf: leaf[jnp.arange(len(top)), top], more)
+        return jnp.max(found, axis=1), chosen.at[:, i].set(tried[top]), more
 
-    num_steps = 1 if choices.num_actuators == 1 else NUM_SWEEPS * choices.num_actuators
-    empty = jnp.full((starts.shape[0],), -jnp.inf, jnp.float32)
-    return jax.lax.fori_loop(0, num_steps, improve, (empty, starts))
+    if choices.num_actuators == 1:
+        return improve(0, starts[0])
+    num_steps = NUM_SWEEPS * choices.num_actuators
+
+    def step(number, carry):
+        chosen, (value, best_levels, kept) = carry
+        chosen = jnp.where(number % num_steps == 0, starts[number // num_steps], chosen)
+        found, chosen, more = improve(number % choices.num_actuators, chosen)
+        is_last = (number + 1) % num_steps == 0
+        is_better = is_last & (found > value)
+
+        def better(new, old):
+            return jnp.where(is_better.reshape(-1, *(1,) * (new.ndim - 1)), new, old)
+
+        value = jnp.where(is_last, jnp.maximum(value, found), value)  # where one start has no number, the state has none
+        return chosen, (value, better(chosen, best_levels), jax.tree.map(better, more, kept))
+
+    empty = jnp.full((starts.shape[1],), -jnp.inf, jnp.float32)
+    return jax.lax.fori_loop(0, len(starts) * num_steps, step, (starts[0], (empty, starts[0], nothing)))[1]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from hamq.problem.grid import Grid
 from hamq.tensor.train import Train, balanced
@@ -25,11 +25,14 @@ class Axes(NamedTuple):
     is_circle: Bool[Array, "*d"]
 
 
-def make_axes(grid: Grid, order: tuple[int, ...]) -> Axes:
-    pick = list(order)
-    lower, spacing = (np.asarray(v, np.float32)[pick] for v in (grid.lower, grid.spacing))
-    last = np.asarray(grid.points, np.float32)[pick] - 1
-    return Axes(*(jnp.asarray(v) for v in (lower, spacing, last, np.asarray(grid.periodic)[pick])))
+Order = tuple[int, ...] | Int[Array, " d"]
+"""The axis of the grid that each core belongs to; an array where programs are compiled before it is known."""
+
+
+def make_axes(grid: Grid, order: Order) -> Axes:
+    lower, spacing = (np.asarray(v, np.float32) for v in (grid.lower, grid.spacing))
+    columns = (lower, spacing, np.asarray(grid.points, np.float32) - 1, np.asarray(grid.periodic))
+    return Axes(*(jnp.asarray(column)[jnp.asarray(order)] for column in columns))
 
 
 def padded(train: Train, rank: int) -> Float[np.ndarray, "d R nR"]:

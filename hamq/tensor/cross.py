@@ -42,6 +42,12 @@ def bond_sizes(points: tuple[int, ...], size: int) -> tuple[int, ...]:
     return tuple(int(min(size, a, b)) for a, b in zip(before, after, strict=True))
 
 
+def num_fibers(points: tuple[int, ...], size: int) -> int:
+    """Multi-indices on all fibers of sets of the given size."""
+    sizes = bond_sizes(points, size)
+    return sum(a * n * b for a, n, b in zip(sizes[:-1], points, sizes[1:], strict=True))
+
+
 def random_sets(points: tuple[int, ...], size: int, generator: np.random.Generator, old: Sets | None = None) -> Sets:
     """Nested random sets of the given size; those of `old` are kept and added to."""
     d, sizes = len(points), bond_sizes(points, size)

@@ -6,6 +6,7 @@ in the order of the cores.
 """
 
 import abc
+from collections.abc import Hashable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -22,9 +23,9 @@ from hamq.sampling.hmc import HMC
 from hamq.sampling.iid import IID
 from hamq.sampling.importance import Importance
 from hamq.tensor.choice import Choices
-from hamq.tensor.contraction import Axes, contract, interpolate, make_axes
+from hamq.tensor.contraction import Axes, Order, contract, interpolate, make_axes
 from hamq.tensor.gaussian import cut_draws, shared_normals
-from hamq.tensor.tilted import TiltedLaw, fit_law, tilted_draws
+from hamq.tensor.tilted import TiltedLaw, blank_law, fit_law, tilted_draws
 from hamq.tensor.weights import expected_weights
 
 TRAJECTORY_STEP = 0.4
@@ -59,24 +60,36 @@ class AbstractExpectation(eqx.Module):
     def prepare(self, state: Float[Array, " d"], action: Shaped[Array, "..."]) -> Cloud | NodeWeights:
         """What is needed of ONE pair; the state in the order of the grid."""
 
+    @abc.abstractmethod
+    def blank(self, count: int) -> Cloud | NodeWeights:
+        """Zeros in the shapes of what is prepared of so many pairs."""
+
     @property
     @abc.abstractmethod
     def cost(self) -> PairCost: ...
+
+    @property
+    def constants(self) -> Hashable:
+        """What a compiled program depends on, beside arrays and the problem."""
+        return type(self).__name__
 
 
 class ExactExpectation(AbstractExpectation):
     """Product laws: closed forms on every axis."""
 
     problem: Problem
-    order: tuple[int, ...] = eqx.field(static=True)
+    order: Order
 
     def prepare(self, state, action):
         density = self.problem.density(state, action)
         assert isinstance(density, ProductDensity)
-        order = list(self.order)
+        order = jnp.asarray(self.order)
         axes, num_nodes = make_axes(self.problem.grid, self.order), max(self.problem.grid.points)
         each = jax.vmap(lambda axis, mean, std: expected_weights(axis, mean, std, num_nodes))
-        return NodeWeights(each(axes, density.mean[jnp.asarray(order)], density.std[jnp.asarray(order)]))
+        return NodeWeights(each(axes, density.mean[order], density.std[order]))
+
+    def blank(self, count):
+        return NodeWeights(jnp.zeros((count, self.problem.grid.dimension, max(self.problem.grid.points)), jnp.float32))
 
     @property
     def cost(self):
@@ -88,13 +101,16 @@ class GaussianExpectation(AbstractExpectation):
 
     problem: Problem
     normals: Float[Array, "d n"]
-    order: tuple[int, ...] = eqx.field(static=True)
+    order: Order
 
     def prepare(self, state, action):
         density = self.problem.density(state, action)
         assert isinstance(density, (ProductDensity, CorrelatedDensity))
         points, log_weights = cut_draws(density, self.problem.grid, self.normals)
         return Cloud(points[jnp.asarray(self.order)], jax.nn.softmax(log_weights))
+
+    def blank(self, count):
+        return _blank_cloud(count, self.normals)
 
     @property
     def cost(self):
@@ -106,15 +122,27 @@ class TiltedExpectation(AbstractExpectation):
 
     problem: Problem
     law: TiltedLaw
-    order: tuple[int, ...] = eqx.field(static=True)
+    order: Order
 
     def prepare(self, state, action):
         points, weights = tilted_draws(self.problem, self.law, state, action)
         return Cloud(points[jnp.asarray(self.order)], weights)
 
+    def blank(self, count):
+        return _blank_cloud(count, self.law.normals)
+
     @property
     def cost(self):
         return PairCost(*self.law.cost)
+
+    @property
+    def constants(self):
+        return type(self).__name__, self.law.step_size
+
+
+def _blank_cloud(count: int, normals: Float[Array, "d n"]) -> Cloud:
+    d, n = normals.shape
+    return Cloud(jnp.zeros((count, d, n), normals.dtype), jnp.zeros((count, n), normals.dtype))
 
 
 def best_sampler(problem: Problem) -> AbstractSampler:
@@ -125,9 +153,22 @@ def best_sampler(problem: Problem) -> AbstractSampler:
 
 
 def make_expectation(
-    problem: Problem, sampler: AbstractSampler, choices: Choices, order: tuple[int, ...], seed: int
+    problem: Problem, sampler: AbstractSampler, choices: Choices, order: Order, seed: int
 ) -> AbstractExpectation:
     """The library's samplers, with randomness that all states share."""
+    found = blank_expectation(problem, sampler, order, seed)
+    if not isinstance(found, TiltedExpectation):
+        return found
+
+    def actions_at(generator, count):
+        return choices.actions(choices.random(generator, count))
+
+    n, steps = found.law.normals.shape[1], found.law.momenta.shape[0]
+    return TiltedExpectation(problem, fit_law(problem, actions_at, n, steps, found.law.step_size, seed), order)
+
+
+def blank_expectation(problem: Problem, sampler: AbstractSampler, order: Order, seed: int) -> AbstractExpectation:
+    """What `make_expectation` will return, with zeros where it would have to be fitted: enough to compile for."""
     is_gaussian = isinstance(problem.kernel, GaussianKernel)
     if isinstance(sampler, Exhaustive):
         if not problem.is_product:
@@ -147,15 +188,11 @@ def make_expectation(
         raise ValueError(f"solve_tensor: sampler must be IID, HMC, Importance or Exhaustive, got {sampler!r}.")
     steps = sampler.num_leapfrog if isinstance(sampler, HMC) else 0
     step_size = sampler.step_size if isinstance(sampler, HMC) and sampler.step_size is not None else TRAJECTORY_STEP
-
-    def actions_at(generator, count):
-        return np.asarray(jax.vmap(choices.action)(jnp.asarray(choices.random(generator, count))))
-
-    return TiltedExpectation(problem, fit_law(problem, actions_at, sampler.num_samples, steps, step_size, seed), order)
+    return TiltedExpectation(problem, blank_law(problem, sampler.num_samples, steps, step_size), order)
 
 
 def _normals(num_samples: int, problem: Problem, seed: int) -> Float[Array, "d n"]:
-    return jnp.asarray(shared_normals(num_samples, problem.grid.dimension, seed), jnp.float32)
+    return jax.device_put(shared_normals(num_samples, problem.grid.dimension, seed).astype(np.float32))
 
 
 def expected(cores: Float[Array, "d R nR"], axes: Axes, prepared: Any) -> Float[Array, " B"]:

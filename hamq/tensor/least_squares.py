@@ -13,15 +13,16 @@ padding stays zero. Cores, values and what is missing are float64; the matrices 
 and which the ridge keeps well conditioned, are float32.
 """
 
+import math
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from hamq.problem.programs import compile_beside, program
 from hamq.tensor.train import Train
 
 RIDGE = 1e-2
@@ -29,6 +30,9 @@ RIDGE = 1e-2
 
 CORES_PER_PART = 10
 """For so many cores at a time the rows of all points are held in memory."""
+CROWDED = 2.0
+"""Groups have room for so many times the points that a node has on average, and for more where there are more: cross
+approximation likes the ends of the axes. Shapes are then known, and compiled for, before the points are."""
 
 
 class Groups(NamedTuple):
@@ -46,7 +50,7 @@ class Groups(NamedTuple):
 def make_groups(indices: Int[np.ndarray, "P d"], points: tuple[int, ...]) -> Groups:
     d, most = indices.shape[1], max(points)
     counts = [np.bincount(indices[:, k], minlength=most) for k in range(d)]
-    size = _rounded_up(int(np.max(counts)))
+    size = max(_rounded_up(int(np.max(counts))), group_size(len(indices), points))
     members, places = np.zeros((d, most, size), np.int32), np.zeros((d, len(indices)), np.int32)
     is_real = np.zeros((d, most, size), bool)
     for k in range(d):
@@ -55,6 +59,11 @@ def make_groups(indices: Int[np.ndarray, "P d"], points: tuple[int, ...]) -> Gro
             members[k, i, : len(rows)], is_real[k, i, : len(rows)] = rows, True
             places[k, rows] = i * size + np.arange(len(rows))
     return Groups(members, is_real, places)
+
+
+def group_size(num_points: int, points: tuple[int, ...]) -> int:
+    """Of the largest groups that are to be expected."""
+    return _rounded_up(math.ceil(CROWDED * num_points / min(points)))
 
 
 def _rounded_up(size: int) -> int:
@@ -80,44 +89,67 @@ def unstacked(cores: Float[np.ndarray, "d R n R"], points: tuple[int, ...], rank
 def fit(train: Train, values: Float[np.ndarray, " P"], groups: Groups, rank: int, num_sweeps: int = 1) -> Train:
     """The train after `num_sweeps` sweeps from right to left and back, from `train`, which has ranks up to `rank`."""
     points, ranks = tuple(core.shape[1] for core in train), tuple(core.shape[2] for core in train[:-1])
+    cores, masks = stacked(train, rank), _masks(ranks, rank)
     with jax.enable_x64(True):
-        cores, masks = jnp.asarray(stacked(train, rank)), _masks(ranks, rank)
         for _ in range(num_sweeps):
-            cores = _sweep(cores, jnp.asarray(values, jnp.float64), groups, masks)
-        return unstacked(np.asarray(cores), points, ranks)
+            cores = _sweep(cores, np.asarray(values, np.float64), groups, masks)
+    return unstacked(cores, points, ranks)
 
 
-def _masks(ranks: tuple[int, ...], rank: int) -> Float[Array, "bonds R"]:
+def compile_fit(num_points: int, points: tuple[int, ...], rank: int) -> None:
+    """Starts to compile what a fit to so many points needs, if they are spread as expected."""
+    num_nodes, size, of = max(points), group_size(num_points, points), jax.ShapeDtypeStruct
+    rows, square = of((num_points, rank), np.float64), of((rank, rank), np.float64)
+    with jax.enable_x64(True):
+        for num in sorted({b - a for a, b in pairwise(_cuts(len(points)))}):
+            cores, masks = of((num, rank, num_nodes, rank), np.float64), of((num + 1, rank), np.float64)
+            members, places = (num, num_nodes, size), (num, num_points)
+            part: Any = (of(members, np.int32), of(members, bool), of(places, np.int32))
+            part = Groups(*part)
+            given = (cores, rows, rows, square, of((num_points,), np.float64), part, masks)
+            compile_beside("solved", (_solved_part,), _solved_part, *given)
+            compile_beside("orthogonal", (_orthogonal_part,), _orthogonal_part, cores, rows, square, part, masks)
+
+
+def _cuts(num_cores: int) -> list[int]:
+    """Where the parts of a train begin, and where the last one ends."""
+    num_parts = -(-num_cores // CORES_PER_PART)
+    return [round(k * num_cores / num_parts) for k in range(num_parts + 1)]
+
+
+def _masks(ranks: tuple[int, ...], rank: int) -> Float[np.ndarray, "bonds R"]:
     """1 where a bond 0 … d has a number, 0 where it is padded."""
-    return jnp.asarray(np.arange(rank)[None, :] < np.asarray((1, *ranks, 1))[:, None], jnp.float64)
+    return (np.arange(rank)[None, :] < np.asarray((1, *ranks, 1))[:, None]).astype(np.float64)
 
 
-def _sweep(cores: Float[Array, "d R n R"], values: Float[Array, " P"], groups: Groups, masks) -> Float[Array, "d R n R"]:
+def _sweep(cores: Float[np.ndarray, "d R n R"], values: Float[np.ndarray, " P"], groups: Groups, masks) -> np.ndarray:
     """There to make the cores orthogonal, back to solve for each.
 
     The rows l_p before all cores would be most of the memory: they are kept at the starts of a few parts of the train,
     and made again for one part at a time.
     """
-    num_parts = -(-len(cores) // CORES_PER_PART)
-    cuts = [round(k * len(cores) / num_parts) for k in range(num_parts + 1)]
-    parts, pushed = [cores[a:b] for a, b in pairwise(cuts)], jnp.eye(cores.shape[1], dtype=cores.dtype)
-    group_parts = [jax.tree.map(lambda g, a=a, b=b: g[a:b], groups) for a, b in pairwise(cuts)]
-    mask_parts = [masks[a : b + 1] for a, b in pairwise(cuts)]
-    row = right = jnp.zeros((values.shape[0], cores.shape[1]), cores.dtype).at[:, 0].set(1)
-    before = []
+    bounds, identity = list(pairwise(_cuts(len(cores)))), np.eye(cores.shape[1])
+    parts: list[Any] = [cores[a:b] for a, b in bounds]
+    group_parts = [Groups(*(array[a:b] for array in groups)) for a, b in bounds]
+    mask_parts = [masks[a : b + 1] for a, b in bounds]
+    row: Any = np.zeros((len(values), cores.shape[1]))
+    row[:, 0] = 1
+    right, pushed, before = row, identity, []
     for i, part in enumerate(parts):
         before.append(row)
-        parts[i], row, pushed = _orthogonal_part(part, row, pushed, group_parts[i], mask_parts[i])
-    parts[-1] = parts[-1].at[-1].set(jnp.einsum("rns,st->rnt", parts[-1][-1], pushed))
-    pushed = jnp.eye(cores.shape[1], dtype=cores.dtype)
-    for i in reversed(range(num_parts)):
+        given = (part, row, pushed, group_parts[i], mask_parts[i])
+        parts[i], row, pushed = program("orthogonal", (_orthogonal_part,), _orthogonal_part, *given)(*given)
+    parts[-1] = np.array(parts[-1])
+    parts[-1][-1] = np.einsum("rns,st->rnt", parts[-1][-1], pushed)
+    pushed = identity
+    for i in reversed(range(len(parts))):
         given = (parts[i], before.pop(), right, pushed, values, group_parts[i], mask_parts[i])
-        parts[i], right, pushed = _solved_part(*given)
-    cores = jnp.concatenate(parts)
-    return cores.at[0].set(jnp.einsum("rs,snt->rnt", pushed.T, cores[0]))
+        parts[i], right, pushed = program("solved", (_solved_part,), _solved_part, *given)(*given)
+    cores = np.concatenate(parts)
+    cores[0] = np.einsum("sr,snt->rnt", pushed, cores[0])
+    return cores
 
 
-@eqx.filter_jit
 def _orthogonal_part(cores, row, pushed, groups: Groups, masks):
     """(left-orthogonal cores, the rows after them, what the next core is multiplied by)."""
 
@@ -131,7 +163,6 @@ def _orthogonal_part(cores, row, pushed, groups: Groups, masks):
     return cores, row, pushed
 
 
-@eqx.filter_jit
 def _solved_part(cores, row, right, pushed, values, groups: Groups, masks):
     """(right-orthogonal cores, each solved for; the rows after the part before; what its last core is multiplied by)."""
 

@@ -7,12 +7,12 @@ neighbours in the graph side by side, and is improved by swaps and moves until Î
 """
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from hamq.problem.kernel import GaussianKernel
 from hamq.problem.problem import Problem
+from hamq.problem.programs import program
 from hamq.tensor.choice import Choices
 
 NUM_PROBES = 16
@@ -29,21 +29,22 @@ def couplings(problem: Problem, choices: Choices) -> Float[np.ndarray, "d d"]:
     """Symmetric weights of the pairs of axes, 0 on the diagonal."""
     grid, generator = problem.grid, np.random.default_rng(0)
     d, widths = grid.dimension, np.asarray(grid.widths)
-    states = jnp.asarray(generator.uniform(grid.lower, grid.upper, (NUM_PROBES, d)), jnp.float32)
-    actions = jax.vmap(choices.action)(jnp.asarray(choices.random(generator, NUM_PROBES)))
+    states = generator.uniform(grid.lower, grid.upper, (NUM_PROBES, d)).astype(np.float32)
+    pairs = (states, choices.actions(choices.random(generator, NUM_PROBES)))
     if isinstance(problem.kernel, GaussianKernel):
-        jacobians = np.asarray(jax.vmap(jax.jacfwd(problem.kernel.mean))(states, actions), np.float64)
-        strength = np.abs(jacobians).mean(axis=0) * widths[None, :] / widths[:, None]
+        trace = jax.vmap(jax.jacfwd(problem.kernel.mean))
+        jacobians = program("moves", problem.kernel.functions, trace, *pairs)(*pairs)
+        strength = np.abs(np.asarray(jacobians, np.float64)).mean(axis=0) * widths[None, :] / widths[:, None]
         if not callable(problem.kernel.covariance) and not problem.is_product:
             covariance = np.asarray(problem.kernel.covariance)
             std = np.sqrt(np.diag(covariance))
             strength = strength + np.abs(covariance) / np.outer(std, std) / d
     else:
-        logdensity = problem.kernel.logdensity
-        points = jnp.asarray(generator.uniform(grid.lower, grid.upper, (NUM_PROBES, d)), jnp.float32)
-        within = np.abs(np.asarray(jax.vmap(jax.hessian(logdensity))(points, states, actions), np.float64))
-        across = jax.vmap(jax.jacfwd(jax.grad(logdensity), argnums=1))(points, states, actions)
-        both = np.nan_to_num(within + np.abs(np.asarray(across, np.float64))).mean(axis=0)
+        given = (generator.uniform(grid.lower, grid.upper, (NUM_PROBES, d)).astype(np.float32), *pairs)
+        trace = jax.vmap(jax.jacfwd(jax.grad(problem.kernel.logdensity), argnums=(0, 1)))
+        found = program("curvatures", problem.kernel.functions, trace, *given)(*given)
+        within, across = (np.abs(np.asarray(of_pairs, np.float64)) for of_pairs in found)
+        both = np.nan_to_num(within + across).mean(axis=0)
         scale = np.sqrt(np.maximum(np.diag(both), 1e-12))
         strength = both / np.outer(scale, scale)
     weights = strength + strength.T

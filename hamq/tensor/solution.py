@@ -5,7 +5,6 @@ import math
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
@@ -71,7 +70,7 @@ class TensorSolution:
     def actions(self, states: Any) -> Float[np.ndarray, "B *k"]:
         """The best actions found: `[B]`, or `[B, k]` with several actuators."""
         levels = self._levels(self._checked(states))
-        return np.asarray(jax.vmap(self.engine.bellman.choices.action)(jnp.asarray(levels)), np.float64)
+        return self.engine.bellman.choices.actions(levels).astype(np.float64)
 
     def action(self, state: Any) -> Any:
         """The best action of one state `[d]`: a number, or a vector `[k]`."""
@@ -88,7 +87,7 @@ class TensorSolution:
 
     @property
     def _padded(self) -> jax.Array:
-        return jnp.asarray(padded(self.cores, max(self.ranks)))
+        return jax.device_put(padded(self.cores, max(self.ranks)))
 
     def _levels(self, states: np.ndarray) -> np.ndarray:
         return self.engine.greedy(self._padded, states)[1]

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
@@ -27,8 +26,8 @@ from hamq.tensor.backup import Bellman, Engine
 from hamq.tensor.choice import make_choices
 from hamq.tensor.contraction import padded
 from hamq.tensor.cross import Sets
-from hamq.tensor.expectation import best_sampler, make_expectation
-from hamq.tensor.least_squares import Groups, fit, make_groups
+from hamq.tensor.expectation import best_sampler, blank_expectation, make_expectation
+from hamq.tensor.least_squares import Groups, compile_fit, fit, make_groups
 from hamq.tensor.ordering import find_order
 from hamq.tensor.settings import TensorSettings, resolve
 from hamq.tensor.solution import TensorSolution
@@ -111,10 +110,11 @@ class Run:
         self.problem, self.settings, self.seed = problem, settings, seed
         choices = make_choices(problem)
         self.order = find_order(problem, choices) if settings.order is None else settings.order
+        self.points = tuple(problem.grid.points[axis] for axis in self.order)
+        compile_fits(self, settings.rank)
         sampler = best_sampler(problem) if settings.sampler is None else settings.sampler
         expectation = make_expectation(problem, sampler, choices, self.order, seed)
         self.engine = Engine(Bellman(problem, choices, expectation, self.order), settings.num_starts)
-        self.points = tuple(problem.grid.points[axis] for axis in self.order)
         self.held_out = self.engine.states(self.random_nodes(NUM_HELD_OUT, 1))
         self.began = time.monotonic()
 
@@ -122,12 +122,21 @@ class Run:
         return np.random.default_rng([self.seed, stream]).integers(0, self.points, (count, len(self.points)))
 
     def padded(self, state: State) -> jax.Array:
-        return jnp.asarray(padded(state.value, state.rank))
+        return jax.device_put(padded(state.value, state.rank))
 
     @property
     def pull(self) -> float:
         """γ/(1 − γ): a constant that is missing from V is missing 1/(1 − γ) times; 0 where episodes end and take less on."""
         return 0.0 if self.problem.terminal is not None else self.problem.discount / (1 - self.problem.discount)
+
+
+def compile_ahead(problem: Problem, settings: TensorSettings) -> None:
+    """Starts to compile the backups before what they are given is known: XLA is done with them when it is."""
+    order = tuple(range(problem.grid.dimension))
+    sampler = best_sampler(problem) if settings.sampler is None else settings.sampler
+    expectation = blank_expectation(problem, sampler, order, 0)
+    engine = Engine(Bellman(problem, make_choices(problem), expectation, order), settings.num_starts)
+    engine.compile_beside(settings.rank)
 
 
 def first_state(run: Run) -> State:
@@ -158,17 +167,30 @@ class Frozen(NamedTuple):
 
 def freeze(run: Run, state: State) -> Frozen:
     fibers = cross.all_fibers(run.points, state.sets)
-    at_random = run.random_nodes(int(POINTS_PER_NUMBER * len(fibers)), 1 + state.rank)
+    at_random = run.random_nodes(_num_random(len(fibers)), 1 + state.rank)
     indices = np.concatenate([fibers, at_random])
     return Frozen(run.engine.states(indices), make_groups(indices, run.points), len(at_random))
+
+
+def _num_random(num_fibers: int) -> int:
+    return int(POINTS_PER_NUMBER * num_fibers)
+
+
+def compile_fits(run: Run, rank: int) -> None:
+    """Starts to compile the fits at this rank, if there will be any."""
+    if run.settings.iterations > NUM_SWEPT:
+        num_fibers = cross.num_fibers(run.points, rank)
+        compile_fit(num_fibers + _num_random(num_fibers), run.points, rank)
 
 
 def improve(run: Run, state: State, frozen: Frozen) -> State:
     """The best actions at the frozen points, then evaluations of that policy."""
     engine, states, count = run.engine, frozen.states, len(frozen.states)
-    values, levels = engine.greedy(run.padded(state), states, state.levels)
+    if engine.num_bytes(count) <= MAX_KEPT:
+        values, levels, kept = engine.greedy_and_keep(run.padded(state), states, state.levels)
+    else:
+        (values, levels), kept = engine.greedy(run.padded(state), states, state.levels), None
     state = _fitted(run, state, frozen, values)._replace(levels=levels)
-    kept = engine.keep(states, levels) if engine.num_bytes(count) <= MAX_KEPT else None
     for _ in range(NUM_EVALUATIONS):
         cores = run.padded(state)
         values = engine.evaluate_anew(cores, states, levels) if kept is None else engine.evaluate(cores, kept, count)
@@ -224,12 +246,16 @@ def solve_tensor(
     resume          what `checkpoint()` of the last Iterate gave; all other arguments as before
     """
     settings = resolve(problem, sampler, rank, max_rank, iterations, tolerance, order, num_starts)
+    if resume is None:
+        compile_ahead(problem, settings)
     run = Run(problem, settings, seed_of(key))
     state, rows = (first_state(run), []) if resume is None else restored(run, resume)
     frozen, elapsed = None, rows[-1].seconds if rows else 0.0
     while len(rows) < iterations and not (rows and _is_over(run, state)):
         if rows and _is_exhausted(state):
             state, frozen = grown(run, state), None
+            run.engine.compile_beside(state.rank)
+            compile_fits(run, state.rank)
         if state.num_done < NUM_SWEPT:
             state = sweep(run, state)
             num_points = len(cross.all_fibers(run.points, state.sets))
@@ -286,7 +312,9 @@ def _sentence(run: Run, state: State, rows: list[Row]) -> str:
 
 
 def seed_of(key: Key | int) -> int:
-    """A seed of the shared random numbers from a key."""
+    """A seed of the shared random numbers from a key; that of an int is its last 32 bits, for which nothing is compiled."""
+    if type(key) is int and -(2**63) <= key < 2**63:
+        return key % 2**32
     return int(np.asarray(jax.random.key_data(as_key(key)), np.uint32)[-1])
 
 

@@ -17,14 +17,18 @@
 Zero steps are plain importance sampling.
 """
 
+import dataclasses
+import math
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from hamq.problem.kernel import AbstractDensity, CorrelatedDensity
 from hamq.problem.problem import Problem
+from hamq.problem.programs import program
 from hamq.sampling.calibration import stein_functions, tilt
 from hamq.sampling.walls import LogitPotential, make_potential
 from hamq.tensor.gaussian import cut_draws, shared_normals
@@ -34,8 +38,15 @@ EDGE = 1e-6
 """Part of the box's width that draws are kept off the walls, where the logit coordinates end."""
 
 
+def _as_flag(value: bool | Array) -> Array:
+    return value if isinstance(value, jax.Array) else jax.device_put(np.asarray(value, bool))
+
+
 class TiltedLaw(eqx.Module):
-    """What is the same for all pairs: the fitted normal law and the shared random numbers."""
+    """What is the same for all pairs: the fitted normal law and the shared random numbers.
+
+    `is_corrected` is an array: programs are compiled before it is known.
+    """
 
     regression: Float[Array, "d features"]
     root: Float[Array, "d d"]
@@ -43,7 +54,7 @@ class TiltedLaw(eqx.Module):
     normals: Float[Array, "d n"]
     momenta: Float[Array, "steps d n"]
     step_size: float = eqx.field(static=True)
-    is_corrected: bool = eqx.field(static=True)
+    is_corrected: Bool[Array, ""] = eqx.field(converter=_as_flag)
 
     @property
     def cost(self) -> tuple[int, int, int]:
@@ -54,11 +65,10 @@ class TiltedLaw(eqx.Module):
 def normal_at(law: TiltedLaw, density: AbstractDensity, state, action, grid) -> CorrelatedDensity:
     """The fitted normal law of one pair."""
     mean = times_columns(law.regression, _features(state, action))
-    if law.is_corrected:
-        lower, upper = jnp.asarray(grid.lower, state.dtype), jnp.asarray(grid.upper, state.dtype)
-        inside = jnp.where(jnp.asarray(grid.periodic), mean, jnp.clip(mean, lower, upper))
-        mean = inside + times_columns(law.root, times_columns(law.root.T, density.gradient(inside)))
-    return CorrelatedDensity(mean, law.root, law.precision)
+    lower, upper = jnp.asarray(grid.lower, state.dtype), jnp.asarray(grid.upper, state.dtype)
+    inside = jnp.where(jnp.asarray(grid.periodic), mean, jnp.clip(mean, lower, upper))
+    moved = inside + times_columns(law.root, times_columns(law.root.T, density.gradient(inside)))
+    return CorrelatedDensity(jnp.where(law.is_corrected, moved, mean), law.root, law.precision)
 
 
 def times_columns(matrix: Float[Array, "rows columns"], vector: Float[Array, " columns"]) -> Float[Array, " rows"]:
@@ -124,7 +134,8 @@ def _carry(target: LogitPotential, start: LogitPotential, scale, y, momenta, ste
     if steps:
         shares = jnp.arange(1, steps + 1, dtype=y.dtype) / steps
         (y, gain), _ = jax.lax.scan(step, (y, gain), (momenta, shares))
-    return y, target.gradient(y), gain - target.energy(y)
+    energy, gradient = target.energy_and_gradient(y)
+    return y, gradient, gain - energy
 
 
 def _features(state, action) -> Array:
@@ -139,33 +150,56 @@ def fit_law(problem: Problem, actions_at, num_samples: int, num_leapfrog: int, s
     grid, generator = problem.grid, np.random.default_rng(seed)
     d = grid.dimension
     low, high = np.asarray(grid.lower), np.asarray(grid.upper)
-    states = jnp.asarray(generator.uniform(low, high, (NUM_FITTED, d)), jnp.float32)
-    actions = jnp.asarray(actions_at(generator, NUM_FITTED), jnp.float32)
+    states = generator.uniform(low, high, (NUM_FITTED, d)).astype(np.float32)
+    actions = np.asarray(actions_at(generator, NUM_FITTED), np.float32)
     points = generator.uniform(low, high, (2, NUM_FITTED, d))
-    score = jax.jit(jax.vmap(lambda x, s, a: problem.density(s, a).gradient(x)))
-    features = np.asarray(jax.vmap(_features)(states, actions), np.float64)
+    features = np.concatenate([np.ones((NUM_FITTED, 1)), states, actions.reshape(NUM_FITTED, -1)], axis=1)
     for _ in range(NUM_ROUNDS):
-        scores = [np.asarray(score(jnp.asarray(each, jnp.float32), states, actions), np.float64) for each in points]
+        scores = [_scores(problem, each.astype(np.float32), states, actions) for each in points]
         precision, regression = _fit(points, features, scores)
         root = np.linalg.cholesky(np.linalg.inv(precision))
         draws = (features @ regression.T)[None] + generator.standard_normal((2, NUM_FITTED, d)) @ root.T
         points = np.clip(draws, low, high)
     momenta = [shared_normals(num_samples, d, seed + 1 + t) for t in range(num_leapfrog)]
     momenta = np.asarray(momenta).reshape(num_leapfrog, d, num_samples)
-    arrays = (regression, root, precision, shared_normals(num_samples, d, seed), momenta)
-    regression, root, precision, normals, momenta = (jnp.asarray(a, jnp.float32) for a in arrays)
-    candidates = [TiltedLaw(regression, root, precision, normals, momenta, step_size, c) for c in (False, True)]
+    law = _on_device(regression, root, precision, shared_normals(num_samples, d, seed), momenta, step_size)
+    candidates = [law, dataclasses.replace(law, is_corrected=True)]
     return max(candidates, key=lambda law: _evenness(problem, law, states[:NUM_TRIED], actions[:NUM_TRIED]))
+
+
+def blank_law(problem: Problem, num_samples: int, num_leapfrog: int, step_size: float) -> TiltedLaw:
+    """Zeros in the shapes of what `fit_law` will return."""
+    d, num_actuators = problem.grid.dimension, math.prod(problem.action_shape)
+    shapes = ((d, 1 + d + num_actuators), (d, d), (d, d), (d, num_samples), (num_leapfrog, d, num_samples))
+    regression, root, precision, normals, momenta = (np.zeros(shape) for shape in shapes)
+    return _on_device(regression, root, precision, normals, momenta, step_size)
+
+
+def _on_device(regression, root, precision, normals, momenta, step_size: float) -> TiltedLaw:
+    given = (regression, root, precision, normals, momenta)
+    regression, root, precision, normals, momenta = (jax.device_put(np.asarray(a, np.float32)) for a in given)
+    return TiltedLaw(regression, root, precision, normals, momenta, step_size, False)
+
+
+def _scores(problem: Problem, points, states, actions) -> Float[np.ndarray, "N d"]:
+    """∇log p at one point of every pair."""
+    trace = jax.vmap(lambda x, s, a: problem.density(s, a).gradient(x))
+    given, kernel = (points, states, actions), problem.kernel
+    job = ("scores", kernel.constants, problem.grid)
+    return np.asarray(program(job, kernel.functions, trace, *given)(*given), np.float64)
 
 
 def _evenness(problem: Problem, law: TiltedLaw, states, actions) -> float:
     """Effective share of the weights, before they are tilted, that all but a twentieth of the pairs reach."""
 
-    def share(state, action):
+    def share(law, state, action):
         _, _, log_weights, _ = _carried(problem, law, state, action)
         return 1 / jnp.sum(jax.nn.softmax(log_weights) ** 2) / log_weights.shape[0]
 
-    return float(np.quantile(np.nan_to_num(np.asarray(jax.jit(jax.vmap(share))(states, actions))), 0.05))
+    given, kernel = (law, states, actions), problem.kernel
+    job = ("evenness", kernel.constants, problem.grid)
+    shares = program(job, kernel.functions, jax.vmap(share, (None, 0, 0)), *given)(*given)
+    return float(np.quantile(np.nan_to_num(np.asarray(shares)), 0.05))
 
 
 def _fit(points, features, scores) -> tuple[np.ndarray, np.ndarray]:

@@ -7,10 +7,10 @@ closer.
 """
 
 import jax.numpy as jnp
-from jax.scipy.special import ndtr
 from jaxtyping import Array, Float
 
 from hamq.tensor.contraction import Axes
+from hamq.tensor.gaussian import ndtr
 
 FARTHEST = 10.0
 NUM_TURNS = 2

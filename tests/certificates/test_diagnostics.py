@@ -14,7 +14,7 @@ from hamq.certificates.chain_statistics import ChainStatistics
 from hamq.certificates.diagnostics import diagnose
 from hamq.learning.draws import Cost
 from hamq.problem.tables import terminal_table
-from hamq.sampling import hmc
+from hamq.sampling import jump_chain
 from hamq.sampling.draws import make_info
 from hamq.sampling.hmc import HMC
 from hamq.sampling.iid import IID
@@ -93,9 +93,9 @@ def test_modes_that_are_not_crossed_are_seen(monkeypatch):
     q = np.repeat(problem.grid.states()[:, :1].astype(float), problem.num_actions, axis=1)
     crossed = diagnose(problem, q, sampler=HMC(244, num_chains=4), num_pairs=10)
     assert not crossed.flags["rhat"].any() and not crossed.flags["uncrossed"].any()
-    monkeypatch.setattr(hmc, "_jump", lambda potential, modes, state, noise: (state, np.zeros((), bool)))
-    # Draws of another number: nothing that was compiled with jumps is used.
-    kept = diagnose(problem, q, sampler=HMC(240, num_chains=4), num_pairs=10)
+    # A jump to where the chain is, never accepted; other steps: nothing that was compiled with jumps is used.
+    monkeypatch.setattr(jump_chain, "_whole", lambda lanes, state, noise: (state.position, -np.inf, 0.0, True))
+    kept = diagnose(problem, q, sampler=HMC(240, num_leapfrog=4, num_chains=4), num_pairs=10)
     assert kept.flags["rhat"].sum() > 5 and kept.flags["uncrossed"].all()
     assert kept.by_pair.disagreement.max() > 1
     assert "with modes that were not crossed" in kept.sentence
@@ -129,7 +129,7 @@ def test_chains_are_independent_and_dispersed(seen):
     problem = swing("linear")
     diagnose(problem, table(problem), sampler=HMC(48, num_chains=4, calibrate=True))
     drawn = seen["drawn"][0]
-    assert (drawn.sampler.calibrate, drawn.sampler.dispersed) == (False, True) and drawn.log_weights is None
+    assert (drawn.sampler.calibrate, drawn.sampler.dispersed) == (False, True) and drawn.weights is None
     noise = drawn.draws.locations[:, 0, 0].reshape(35, 3, 4, 12)  # state, action, chain, draw
     noise = (noise - noise.mean(axis=3, keepdims=True)) / noise.std(axis=3, keepdims=True)
     for first, second in ((noise[:, 0], noise[:, 2]), (noise[:, :, 0], noise[:, :, 3])):

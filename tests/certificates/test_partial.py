@@ -14,7 +14,7 @@ from hamq.certificates.partial import NUM_DRAWS, SHARE, certify_part, least_pair
 from hamq.certificates.sampled import judge
 from hamq.exact.bellman import make_operator
 from hamq.learning.draws import Cost
-from hamq.types import as_key
+from hamq.types import as_key, np_generator
 from tests.certificates.test_proposal import ENDS, bent, posed
 from tests.sampling.posed import pose
 
@@ -69,7 +69,7 @@ def test_risk_is_split_between_bounds_and_quantile(exact_draws, monkeypatch, end
     monkeypatch.setattr(module, "quantile_bound", watched)
     problem, q, residual, made = exact_draws(ends)
     found = certify_part(problem, q, "guaranteed", 0.5, NUM_PAIRS, key=as_key(3))
-    picked = np.asarray(jr.randint(jr.split(as_key(3))[0], (NUM_PAIRS,), 0, q.size))
+    picked = np_generator(jr.fold_in(as_key(3), 0)).integers(q.size, size=NUM_PAIRS)
     (trial,) = made
     np.testing.assert_array_equal(trial.pairs, np.unique(picked))
     assert trial.level == pytest.approx(0.25 / (2 * len(np.unique(picked))))

@@ -13,7 +13,7 @@ from hamq.certificates.experiment import ALL_RULES, make_experiment
 from hamq.certificates.sampled import judge, proposed, verify
 from hamq.exact.bellman import make_operator
 from hamq.exact.value_iteration import solve_exact
-from hamq.learning import draws as drawing
+from hamq.learning import layout
 from hamq.learning.q_iteration import solve
 from hamq.problem.grid import Grid
 from hamq.problem.kernel import GaussianKernel
@@ -30,8 +30,7 @@ CONFIDENCE = 0.95
 def small_tiles():
     """A tile of 48 pairs, one a call: the tiles of use would be filled up with five times as many."""
     patch = pytest.MonkeyPatch()
-    patch.setattr(drawing, "TILE", 6)
-    patch.setattr(drawing, "TILES_PER_CALL", 1)
+    patch.setattr(layout, "TILE", 6)
     yield
     patch.undo()
 

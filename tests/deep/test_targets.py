@@ -19,7 +19,7 @@ from tests.deep.posed import pose
 from tests.stats import assert_mean_equals
 
 NUM_SETS = 400
-SAMPLERS = {"hmc": HMC(50), "iid": IID(20), "one": IID(1), "importance": Importance(200)}
+SAMPLERS = {"hmc": HMC(50, calibrate=False), "iid": IID(20), "one": IID(1), "importance": Importance(200)}
 
 
 def drawn(problem, sampler, num_sets, key=0, snap=True):

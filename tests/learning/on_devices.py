@@ -12,11 +12,12 @@ import sys
 import numpy as np
 
 import hamq
-from hamq.learning import draws as drawing
+from hamq.learning import layout
 from hamq.learning.devices import choose_devices
 from hamq.learning.record import COLUMNS
 
-drawing.TILE = 2  # so that small problems have tiles for all devices, and a last one that is not full
+# Small problems have tiles for all devices then, and a last one that is not full.
+layout.TILE = layout.STATES_PER_TILE = 4
 
 FEW = {"points": 9, "num_actions": 5}
 MANY = {"points": 9, "num_actions": 20}  # in two rows for each state
@@ -46,8 +47,8 @@ def num_used(problem, completion, devices: int) -> int:
     """Devices that hold states, and not only what pads the last tile."""
     width = problem.num_actions if completion is None else 2
     actions = np.zeros((problem.num_states, width), int)
-    rows = drawing.lay_out(np.arange(problem.num_states), actions, choose_devices(devices))
-    return -(-rows.num * rows.pieces // rows.index[0].size)
+    rows = layout.lay_out(np.arange(problem.num_states), actions, choose_devices(devices))
+    return -(-rows.num // rows.states_per_device)
 
 
 def main(names: list[str]) -> None:

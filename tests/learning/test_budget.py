@@ -5,7 +5,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from hamq.learning import draws
+from hamq.learning import layout
 from hamq.learning.backup import draw_stock, stock_of
 from hamq.learning.budget import PROGRAMS, memory_needed
 from hamq.learning.devices import own_device
@@ -24,8 +24,8 @@ def stocks(problem, sampler):
     """The same draws of 32 states × 3 actions, a multiple of what is computed at once: as they are kept, and from logs."""
     sampler, _ = prepare(problem, sampler, key=jr.key(0))
     pairs, devices = some_states(problem, np.arange(32)), own_device()
-    kept, info, cost = draw_stock(problem, sampler, pairs, key=jr.key(1), coupled=True, devices=devices, side_by_side=3)
-    drawn = draw_pairs(problem, sampler, *pairs, key=jr.key(1), side_by_side=3)
+    kept, info, cost = draw_stock(problem, sampler, pairs, key=jr.key(1), coupled=True, devices=devices)
+    drawn = draw_pairs(problem, sampler, *pairs, key=jr.key(1))
     jax.tree.map(np.testing.assert_array_equal, (info, cost), (drawn.info, drawn.cost))
     return kept, stock_of(drawn)
 
@@ -33,10 +33,11 @@ def stocks(problem, sampler):
 @pytest.mark.parametrize("name", SAMPLERS)
 @pytest.mark.parametrize("law", ["cell", "linear"])
 def test_a_draw_is_counted_as_it_is_kept(monkeypatch, law, name):
-    monkeypatch.setattr(draws, "TILE", 4)  # 16 rows in a call: two of them
+    monkeypatch.setattr(layout, "TILE", 16)  # two calls
+    monkeypatch.setattr(layout, "STATES_PER_TILE", 16)
     problem, sampler = swing(law), SAMPLERS[name]
     kept, from_logs = stocks(problem, sampler)
-    assert kept.rows.index.shape[1] == 2
+    assert kept.rows.states.shape[1] == 2
     for ours, theirs in ((kept.locations, from_logs.locations), (kept.weights, from_logs.weights)):
         np.testing.assert_array_equal(ours, theirs)
     taken = kept.locations.nbytes + (0 if kept.weights is None else kept.weights.nbytes)
@@ -51,7 +52,7 @@ def test_a_draw_is_counted_as_it_is_kept(monkeypatch, law, name):
 def test_devices_take_over_what_was_filled(dtype):
     """However it lies in memory by chance: 1, 2, 3 and more thousand numbers."""
     for length in range(1000, 9000, 1000):
-        room = draws._room((length, 3), dtype)
+        room = layout._aligned((length, 3), dtype)
         room[...] = 1
         placed = jax.device_put(room, jax.devices()[0])
         assert placed.shape == room.shape and placed.dtype == room.dtype

@@ -5,9 +5,11 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from hamq.learning import draws
 from hamq.learning.backup import expected_values
-from hamq.learning.draws import TILE, TILES_PER_CALL, draw_each, smallest_integer
+from hamq.learning.devices import own_device
+from hamq.learning.draws import draw_each
+from hamq.learning.layout import TILE, lay_out, smallest_integer
+from hamq.learning.pilot import CANDIDATES, NUM_DRAWS, NUM_PAIRS
 from hamq.problem import cells, zoo
 from hamq.problem.kernel import GaussianKernel, UnnormalizedKernel
 from hamq.problem.problem import Problem
@@ -16,11 +18,10 @@ from hamq.sampling.hmc import HMC
 from hamq.sampling.iid import IID
 from hamq.sampling.importance import Importance
 from hamq.sampling.modes import NUM_NEWTON
-from hamq.sampling.pilot import CANDIDATES, NUM_DRAWS, NUM_PAIRS
 from tests.sampling.posed import KERNELS, box, pose, two_modes
 from tests.stats import assert_mean_equals
 
-POINTS = (15, 10)  # 150 states: more than one call of 8 tiles of 16
+POINTS = (15, 10)  # 150 states: more than one call of 128 rows
 NUM_STATES = 150
 SAMPLERS = {
     "hmc": ("product", HMC(6, num_leapfrog=2)),
@@ -71,7 +72,7 @@ def assert_same(some, all_draws, states):
 
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_bits_do_not_depend_on_the_batch(name):
-    assert TILE * TILES_PER_CALL < NUM_STATES
+    assert TILE < NUM_STATES
     everything = drawn(name)
     assert everything.draws.locations.shape == (NUM_STATES, 2, 6)
     for states in ([149, 3, 70, 69, 3], [70], list(range(149, -1, -1))):
@@ -101,9 +102,10 @@ def test_layout_of_an_accelerator_gives_the_same_draws(monkeypatch):
     """One large call instead of many small ones, with the trajectory written out: the chains are the same to rounding."""
     problem, sampler = zoo.pendulum(points=9), HMC(20, num_leapfrog=12, step_size=0.2)
     here = draw_each(problem, sampler, key=0)
-    for module in ("hamq.learning.draws", "hamq.sampling.leapfrog"):
-        monkeypatch.setattr(f"{module}.is_cpu", lambda: False)
-    assert draws._tiling(81, 10) == (1, 128) and draws._tiling(10**6, 1) == (1, draws.ACCELERATOR_PAIRS)
+    for module in ("learning.draws", "learning.layout", "learning.chunks", "sampling.leapfrog", "sampling.calibration"):
+        monkeypatch.setattr(f"hamq.{module}.is_cpu", lambda: False)
+    rows = lay_out(np.arange(81), np.zeros((81, 10), int), own_device())
+    assert rows.states.shape == (1, 1, 128, 10) and rows.actions.shape == (1, 1, 1, 128, 10)
     there = draw_each(problem, sampler, key=0)
     assert there.cost == here.cost
     assert np.mean(there.draws.locations == here.draws.locations) > 0.999
@@ -175,11 +177,11 @@ def test_indices_above_255_survive():
 
 
 def test_chain_costs_are_the_formula():
-    """Per pair: (warm-up + draws) trajectories of L gradients and one energy, one of each at the start, the mode's."""
+    """Per pair: (warm-up + draws) trajectories of L gradients and one energy, the mode's search, and one of each there."""
     drawn = draw_each(pose("product"), HMC(12, num_leapfrog=3, num_warmup=4, num_chains=2), np.asarray([1, 2, 3]), key=0)
     trajectories, pairs = 2 * (4 + 6), 3 * 2
-    assert drawn.cost == (pairs * 12, pairs * (trajectories + 2), pairs * (3 * trajectories + 2 + NUM_NEWTON))
-    assert np.all(np.asarray(drawn.info.gradient_evaluations) == 3 * trajectories + 2 + NUM_NEWTON)
+    assert drawn.cost == (pairs * 12, pairs * (trajectories + 1), pairs * (3 * trajectories + 1 + NUM_NEWTON))
+    assert np.all(np.asarray(drawn.info.gradient_evaluations) == 3 * trajectories + 1 + NUM_NEWTON)
 
 
 def test_pilot_is_counted_and_the_same_for_any_states():

@@ -145,7 +145,7 @@ QUICK = {"completion": None, "iterations": 3}
 def test_hmc(drawn):
     """Steps so long that some chains never move: what the sampler saw in its pairs is what a state is said to have."""
     problem = swing("linear")
-    sampler = HMC(4, num_leapfrog=1, step_size=4.0, walls="reflect", num_warmup=0, num_chains=2)
+    sampler = HMC(4, num_leapfrog=1, step_size=4.5, walls="reflect", num_warmup=0, num_chains=2)
     with pytest.warns(UserWarning, match="chains never moved"):
         solution = solve(problem, sampler, **QUICK)
     health, (stock, info, _) = solution.health, drawn[0]

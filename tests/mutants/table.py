@@ -8,6 +8,7 @@ ids, as few and as fast as see the bug.
 from tests.mutants.mutant import Mutant
 from tests.mutants.table_certificates import CERTIFICATE_MUTANTS
 from tests.mutants.table_certify_cli import CERTIFY_CLI_MUTANTS
+from tests.mutants.table_compile import COMPILE_MUTANTS
 from tests.mutants.table_diagnostics import DIAGNOSTIC_MUTANTS
 from tests.mutants.table_faults import FAULT_MUTANTS
 from tests.mutants.table_scale import SCALE
@@ -64,7 +65,7 @@ MUTANTS = [
     Mutant(
         "kinetic-energy-forgotten",
         "hamq/sampling/chain.py",
-        old="return energy, old_energy - energy + 0.5 * jnp.sum(momentum**2 - end_momentum**2)",
+        old="return energy, old_energy - energy + kinetic_gain(scales, momentum, w, g)",
         new="return energy, old_energy - energy",
         tests=(INVARIANCE + "[logit-product-inside]",),
     ),
@@ -77,30 +78,30 @@ MUTANTS = [
     ),
     Mutant(
         "jump-always-accepted",
-        "hamq/sampling/hmc.py",
-        old="is_accepted = noise.log_uniform_jump < log_ratio",
-        new="is_accepted = jnp.isfinite(log_ratio)",
+        "hamq/sampling/jump_chain.py",
+        old="is_accepted = is_jump & (log_uniform < start.energy - energy + log_ratio)",
+        new="is_accepted = is_jump & jnp.isfinite(start.energy - energy + log_ratio)",
         tests=(JUMPS + "[logit-0.3]",),
     ),
     Mutant(
         "jump-without-proposal-ratio",
-        "hamq/sampling/hmc.py",
-        old=" + log_proposal(potential, modes, state.position) - jump.log_density",
-        new="",
+        "hamq/sampling/jump_chain.py",
+        old="(log_uniform < start.energy - energy + log_ratio)",
+        new="(log_uniform < start.energy - energy)",
         tests=(JUMPS + "[logit-0.3]",),
     ),
     Mutant(
         "coordinate-jump-without-proposal-ratio",
-        "hamq/sampling/hmc.py",
-        old="is_accepted = log_uniform < energy - new_energy + log_ratio",
-        new="is_accepted = log_uniform < energy - new_energy",
+        "hamq/sampling/jump_chain.py",
+        old="is_accepted = one.log_uniform < energy - new_energy + log_ratio",
+        new="is_accepted = one.log_uniform < energy - new_energy",
         tests=("tests/sampling/test_invariance.py::test_many_modes_in_four_dimensions_are_invariant",),
     ),
     Mutant(
         "coordinate-jump-forgets-its-widening",
         "hamq/sampling/jumps.py",
-        old="near_mode = centres[k] + stds[k] * noise.normal",
-        new="near_mode = centres[k] + stds[k] / MARGINAL_WIDENING * noise.normal",
+        old="picked(is_one, coordinate.stds) * noise.normal",
+        new="picked(is_one, coordinate.stds) / MARGINAL_WIDENING * noise.normal",
         tests=("tests/sampling/test_invariance.py::test_many_modes_in_four_dimensions_are_invariant",),
     ),
     Mutant(
@@ -113,15 +114,15 @@ MUTANTS = [
     Mutant(
         "jacobian-forgotten",
         "hamq/sampling/walls.py",
-        old="return -self.density.log(self.place(y)) - self.log_volume(y)",
-        new="return -self.density.log(self.place(y))",
+        old="return -log - self.log_volume(y)",
+        new="return -log",
         tests=(INVARIANCE + "[logit-product-inside]",),
     ),
     Mutant(
         "wall-of-the-wrong-sign",
         "hamq/sampling/walls.py",
-        old="return -self.density.log(y) + jnp.sum(",
-        new="return -self.density.log(y) - jnp.sum(",
+        old="return -log + jnp.sum(",
+        new="return -log - jnp.sum(",
         tests=(WALLS + "::test_cutoff_decays_outside",),
     ),
     Mutant(
@@ -155,8 +156,8 @@ MUTANTS = [
     Mutant(
         "jumps-leave-the-box",
         "hamq/sampling/walls.py",
-        old="return jnp.where(self.grid.contains(y), -self.density.log(y), jnp.inf)",
-        new="return -self.density.log(y)",
+        old="return jnp.where(self.grid.contains(y), -log, jnp.inf)",
+        new="return -log",
         tests=(JUMPS + "[reflect-0.3]",),
     ),
     Mutant(
@@ -218,8 +219,8 @@ MUTANTS = [
     Mutant(
         "nan-taken-for-sure",
         "hamq/sampling/chain.py",
-        old="jnp.where(jnp.isnan(gains), 0, jnp.exp",
-        new="jnp.where(jnp.isnan(gains), 1, jnp.exp",
+        old="jnp.exp(jnp.minimum(gains, 0)), 0)",
+        new="jnp.exp(jnp.minimum(gains, 0)), 1)",
         tests=(CHAIN + "::test_trajectories_that_fly_off_are_rejected_and_counted",),
     ),
     Mutant(
@@ -239,15 +240,15 @@ MUTANTS = [
     Mutant(
         "even-part-not-in-the-density",
         "hamq/sampling/jumps.py",
-        old="return jnp.logaddexp(jax.nn.logsumexp(logs) + constant, even)",
-        new="return jax.nn.logsumexp(logs) + constant",
+        old="return jnp.log(density + EVEN_SHARE * jnp.exp(log_even))",
+        new="return jnp.log(density)",
         tests=(JUMPS + "[logit-0.3]",),
     ),
     Mutant(
         "widening-not-in-the-density",
         "hamq/sampling/jumps.py",
-        old="apply(inverse, offset + shift))(shifts) / WIDENING",
-        new="apply(inverse, offset + shift))(shifts)",
+        old="[None, :, None]) / WIDENING",
+        new="[None, :, None])",
         tests=("tests/sampling/test_jumps.py::test_proposals_follow_their_density[logit]",),
     ),
     Mutant(
@@ -260,8 +261,8 @@ MUTANTS = [
     Mutant(
         "weights-without-the-proposal",
         "hamq/sampling/importance.py",
-        old="-potential.energy(y) - log_proposal(potential, modes, y)",
-        new="-potential.energy(y)",
+        old="logs = -energies - log_proposal(box, of_all, y)",
+        new="logs = -energies",
         tests=(AGREEMENT + "::test_weighted_draws_agree_with_both_laws[product]",),
     ),
     Mutant(
@@ -295,27 +296,27 @@ MUTANTS = [
     Mutant(
         "coupling-upside-down",
         "hamq/learning/draws.py",
-        old="        if coupled:\n",
-        new="        if not coupled:\n",
+        old="stream = state if self.coupled else",
+        new="stream = state if not self.coupled else",
         tests=(DRAWS + "::test_coupled_actions_share_their_randomness",),
     ),
     Mutant(
         "all-states-share-one-key",
         "hamq/learning/draws.py",
-        old="state_key = jr.fold_in(key, index)",
-        new="state_key = jr.fold_in(key, 0)",
+        old="stream.astype(np.uint32), is_shared)",
+        new="0 * stream.astype(np.uint32), is_shared)",
         tests=(DRAWS + "::test_states_have_their_own_randomness",),
     ),
     Mutant(
         "padding-not-cut",
-        "hamq/learning/draws.py",
-        old="[: num * pieces]",
-        new="[-num * pieces :]",
+        "hamq/learning/layout.py",
+        old="table.reshape(-1, *table.shape[2:])[: self.num]",
+        new="table.reshape(-1, *table.shape[2:])[-self.num :]",
         tests=(DRAWS + "::test_bits_do_not_depend_on_the_batch[iid]",),
     ),
     Mutant(
         "integer-too-small",
-        "hamq/learning/draws.py",
+        "hamq/learning/layout.py",
         old="jnp.uint8 if num_states <= 2**8 else",
         new="jnp.uint8 if num_states <= 2**9 else",
         tests=(DRAWS + "::test_indices_above_255_survive",),
@@ -337,8 +338,8 @@ MUTANTS = [
     Mutant(
         "log-weights-taken-for-weights",
         "hamq/learning/backup.py",
-        old="_exponential(tiles(logs))",
-        new="tiles(logs)",
+        old="tiles(np.exp(np.asarray(logs)))",
+        new="tiles(np.asarray(logs))",
         tests=(DRAWS + "::test_exhaustive_expected_values_are_exact[point]",),
     ),
     Mutant(
@@ -863,15 +864,15 @@ MUTANTS = [
     Mutant(
         "student-of-the-wrong-power",
         "hamq/sampling/jumps.py",
-        old="log_height - 2.5 * jnp.log(",
-        new="log_height - 2.0 * jnp.log(",
+        old="(spread**2 * jnp.sqrt(spread))",
+        new="spread**2",
         tests=("tests/sampling/test_jumps.py::test_proposals_follow_their_density[logit]",),
     ),
     Mutant(
         "coordinate-images-forgotten",
         "hamq/sampling/jumps.py",
-        old="density = jnp.where(axis.wraps, round_circle, density)",
-        new="density = jnp.where(axis.wraps, density, density)",
+        old="density = jnp.where(coordinate.wraps, _sum([*_sum(parts)]), density)",
+        new="density = jnp.where(coordinate.wraps, density, density)",
         tests=("tests/sampling/test_jumps.py::test_coordinate_proposals_follow_their_density[circle]",),
     ),
     Mutant(
@@ -903,6 +904,7 @@ MUTANTS = [
         tests=("tests/problem/test_lapack.py::test_samplers_make_no_call_of_their_own[user-logit]",),
     ),
     *CERTIFICATE_MUTANTS,
+    *COMPILE_MUTANTS,
     *CERTIFY_CLI_MUTANTS,
     *DIAGNOSTIC_MUTANTS,
     *FAULT_MUTANTS,

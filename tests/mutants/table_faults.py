@@ -135,7 +135,7 @@ FAULT_MUTANTS = [
     ),
     Mutant(
         "draws-copied-to-the-device",
-        "hamq/learning/draws.py",
+        "hamq/learning/layout.py",
         old="start = -room.ctypes.data % ALIGNMENT",
         new="start = -room.ctypes.data % 8 + 8",
         tests=("tests/learning/test_budget.py::test_devices_take_over_what_was_filled",),

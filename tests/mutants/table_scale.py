@@ -9,8 +9,8 @@ SCALE = [
     Mutant(
         "key-from-the-place-on-the-device",
         "hamq/learning/draws.py",
-        old="given = table[index[i, c]], index[i, c].astype(np.int32), action[i, c].astype(np.int32)",
-        new="given = table[index[i, c]], (index[i, c] - index[i, 0, 0, 0]).astype(np.int32), action[i, c].astype(np.int32)",
+        old="stream = state if self.coupled else",
+        new="stream = state - rows.states[own][i, 0, 0, 0] if self.coupled else",
         tests=(f"{DEVICES}::test_bits_do_not_depend_on_the_number_of_devices",),
     ),
     Mutant(
@@ -74,7 +74,7 @@ SCALE = [
         "hamq/learning/preparation.py",
         old='key = self.keys["draws"] if self.settings.draws == "regenerate" else jr.fold_in(self.keys["draws"], t)',
         new='key = jr.fold_in(self.keys["draws"], t)',
-        tests=("tests/learning/test_devices.py::test_draws_made_again_have_the_bits_of_those_kept",),
+        tests=("tests/learning/test_devices.py::test_draws_made_again_are_those_kept",),
     ),
     Mutant(
         "sweep-forgets-the-step-size",

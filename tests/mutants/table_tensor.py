@@ -237,6 +237,13 @@ TENSOR = [
         tests=("tests/tensor/test_choice.py::test_coordinates_are_exact_where_they_do_not_interact",),
     ),
     Mutant(
+        "tensor-keeps-the-first-action",
+        "hamq/tensor/choice.py",
+        old="leaf[jnp.arange(len(top)), top]",
+        new="leaf[:, 0]",
+        tests=("tests/tensor/test_backup.py::test_what_is_kept_belongs_to_the_best_action",),
+    ),
+    Mutant(
         "tensor-undiscounted",
         "hamq/tensor/backup.py",
         old="return rewards + jnp.asarray(problem.discount, rewards.dtype) * values",
@@ -246,7 +253,7 @@ TENSOR = [
     Mutant(
         "tensor-terminal-goes-on",
         "hamq/tensor/backup.py",
-        old="jnp.where(ended(bellman.problem, states), 0, values)",
+        old="jnp.where(is_ended, 0, values)",
         new="values",
         tests=("tests/tensor/test_backup.py::test_terminal_states_are_worth_nothing",),
     ),

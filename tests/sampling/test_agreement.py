@@ -14,6 +14,7 @@ import pytest
 import scipy.integrate
 import scipy.special
 
+from hamq.learning.draws import prepare
 from hamq.problem import zoo
 from hamq.problem.kernel import UnnormalizedKernel
 from hamq.problem.problem import action_values
@@ -60,7 +61,7 @@ def expectations(problem, sampler, states, actions, keys, values):
 def estimates(name, sampler, law="cell", num_keys=NUM_KEYS):
     """Replicates of E[V] by the cell and by the linear law, and the two exact answers."""
     problem = posed(name, law)
-    sampler, _ = sampler.prepare(problem, key=jr.key(0))
+    sampler, _ = prepare(problem, sampler, key=jr.key(0))
     s, a = (np.asarray(v) for v in zip(*PAIRS.values(), strict=True))
     states = jnp.asarray(problem.grid.states_at(s), jnp.float32)
     values = random_values(problem.num_states)

@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 from hamq.problem.grid import Grid
 from hamq.problem.kernel import GaussianKernel, UnnormalizedKernel, UserDensity
 from hamq.problem.problem import Problem
-from hamq.sampling.calibration import RIDGE, stein_functions, tilt
+from hamq.sampling.calibration import LARGEST, RIDGE, cleaned, stein_functions, tilt, tilt_on_host
 from hamq.sampling.draws import Target
 from hamq.sampling.hmc import HMC
 from hamq.sampling.iid import IID
@@ -193,3 +193,18 @@ def test_importance_draws_gain_from_stein():
     # The bias of self-normalised weights, here 0.0005, is not seen.
     assert_mean_equals(tilted, [0.4, 1.16], resolution=0.02)
     assert np.all(tilted.var(axis=0) < plain.var(axis=0) / 10)
+
+
+@pytest.mark.parametrize("shift", [0.02, 0.3, 5.0])
+def test_the_host_finds_the_same_weights(shift):
+    """NumPy for many pairs against XLA for one; a function that is 5 deviations off cannot be tilted to 0."""
+    rng = np.random.default_rng(0)
+    functions = (rng.normal(size=(7, 4, 300)) * np.asarray([1, 30, 1e-3, 1])[:, None] + 0.0).astype(np.float32)
+    functions[:, 0] += shift
+    wanted = np.exp(jax.vmap(tilt)(jnp.asarray(functions)))
+    np.testing.assert_allclose(tilt_on_host(functions.copy()), wanted, rtol=2e-3, atol=1e-6)
+
+
+def test_what_is_not_finite_counts_as_nothing():
+    found = cleaned(jnp.asarray([jnp.nan, jnp.inf, -jnp.inf, 1e30, -3.0]))
+    np.testing.assert_array_equal(found, np.asarray([0, 0, 0, LARGEST, -3], np.float32))

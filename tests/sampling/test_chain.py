@@ -5,8 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hamq.sampling.batch_last import scan_last
-from hamq.sampling.chain import ChainState, make_scales, run_chain
+from hamq.sampling.chain import ChainState, make_scales, run_chain, scan_some
 from hamq.sampling.walls import make_potential
 from tests.sampling.posed import MATRIX, MEANS, STD, WALLS, box, gaussian
 
@@ -92,22 +91,30 @@ def test_trajectories_that_fly_off_are_rejected_and_counted(x64):
     assert np.all(chain.is_nonfinite) and not np.any(chain.has_moved) and np.all(chain.acceptance == 0)
 
 
-def test_scans_equal_those_of_jax(x64):
-    """Carry, inputs and what is given, some shared and some not, under two vmaps."""
+@pytest.mark.parametrize("count", [0, 3, 5])
+def test_some_of_a_scan_equals_that_of_jax(x64, count):
+    """What is not reached stays 0, and the carry is that of the last turn."""
 
-    def body(given, carry, x):
-        total = carry["sum"] + given * x["vector"] + x["number"]
-        return {"sum": total}, jnp.sum(total)
+    def body(carry, x):
+        return carry + x, carry * x
 
-    rng = np.random.default_rng(0)
-    given, start = jnp.asarray(rng.normal(size=(3, 2))), jnp.asarray(rng.normal(size=(4, 2)))
-    xs = {"vector": jnp.asarray(rng.normal(size=(4, 5, 2))), "number": jnp.asarray(rng.normal(size=5))}
+    xs = jnp.asarray(np.random.default_rng(0).normal(size=(5, 2)))
+    end, made = jax.jit(lambda count: scan_some(body, jnp.ones(2), xs, count))(count)
+    wanted_end, wanted = jax.lax.scan(body, jnp.ones(2), xs[:count])
+    np.testing.assert_allclose(end, wanted_end, rtol=1e-12)
+    np.testing.assert_allclose(made[:count], wanted, rtol=1e-12)
+    assert not np.any(made[count:])
 
-    def both(given, start, vector):
-        carried = {"sum": start}, xs | {"vector": vector}
-        return scan_last(body, given, *carried), jax.lax.scan(lambda c, x: body(given, c, x), *carried)
 
-    over_starts = jax.vmap(both, in_axes=(None, 0, 0))
-    found, expected = jax.jit(jax.vmap(over_starts, in_axes=(0, None, None)))(given, start, xs["vector"])
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), found, expected)
-    assert found[1].shape == (3, 4, 5)
+def test_a_chain_in_parts_is_the_chain(x64):
+    """Any number of transitions at a time, from one program: the same states, and nothing is counted that was not made."""
+    potential, scales, start = posed("logit", "correlated")
+    momentum, log_uniform = noise()
+    run = jax.jit(lambda state, p, u, count: run_chain(potential, scales, state, p, u, NUM_LEAPFROG, count))
+    _, whole = run(start, momentum, log_uniform, NUM)
+    state, first = run(start, momentum, log_uniform, 15)
+    moved = [jnp.roll(a, -15, axis=0) for a in (momentum, log_uniform)]
+    _, second = run(state, *moved, NUM - 15)
+    for of_whole, of_first, of_second in zip(whole, first, second, strict=True):
+        np.testing.assert_allclose(np.concatenate([of_first[:15], of_second[: NUM - 15]]), of_whole, rtol=1e-12)
+    assert not np.any(first.has_moved[15:]) and not np.any(first.acceptance[15:])

@@ -10,8 +10,10 @@ import pytest
 
 from hamq.problem.grid import Grid
 from hamq.problem.kernel import ProductDensity
-from hamq.sampling.hmc import HMC, ChainState, _chain_noise
+from hamq.sampling.chain import ChainState
+from hamq.sampling.hmc import HMC
 from hamq.sampling.modes import find_modes
+from hamq.sampling.noise import make_noise
 from hamq.sampling.walls import make_potential
 from tests.sampling.posed import MEANS, STD, box, gaussian
 from tests.stats import assert_mean_equals
@@ -25,14 +27,10 @@ def positions(sampler, potential, starts, num, *, key):
     modes = find_modes(potential, potential.lower)
 
     def chain(start, chain_key):
-        noise = _chain_noise(potential, modes, num, key=chain_key)
-        state = ChainState(start, potential.energy(start), potential.gradient(start))
-
-        def body(state, noise):
-            state, info = sampler.transition(potential, modes, state, noise)
-            return state, (state.position, info.acceptance)
-
-        return jax.lax.scan(body, state, noise)[1]
+        _, noise = make_noise(num, potential.grid.dimension, False, key=chain_key)
+        state = ChainState(start, *potential.energy_and_gradient(start))
+        _, made = sampler.advance(potential, modes, jnp.asarray(sampler.step_size), state, noise)
+        return made.positions, made.acceptance
 
     return jax.vmap(chain)(starts, jr.split(key, len(starts)))
 

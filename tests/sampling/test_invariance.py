@@ -11,8 +11,11 @@ import numpy as np
 import pytest
 
 from hamq.problem.grid import Grid
-from hamq.sampling.hmc import HMC, ChainState, _chain_noise
+from hamq.problem.kernel import UserDensity
+from hamq.sampling.chain import ChainState
+from hamq.sampling.hmc import HMC
 from hamq.sampling.modes import find_modes
+from hamq.sampling.noise import make_noise
 from hamq.sampling.walls import make_potential
 from tests.sampling.posed import (
     LOWER,
@@ -56,10 +59,10 @@ def walk(sampler, density, grid, starts, *, key):
     modes = find_modes(potential, jnp.tile(jnp.asarray([0.2, -0.4]), d // 2))
 
     def chain(start, chain_key):
-        noise = _chain_noise(potential, modes, NUM_TRANSITIONS, key=chain_key)
-        state = ChainState(start, potential.energy(start), potential.gradient(start))
-        state, infos = jax.lax.scan(lambda s, n: sampler.transition(potential, modes, s, n), state, noise)
-        return potential.place(state.position), infos
+        _, noise = make_noise(NUM_TRANSITIONS, d, isinstance(density, UserDensity), key=chain_key)
+        state = ChainState(start, *potential.energy_and_gradient(start))
+        end, made = sampler.advance(potential, modes, jnp.asarray(sampler.step_size), state, noise)
+        return potential.place(end.position), made
 
     ends, infos = jax.vmap(chain)(starts, jr.split(key, len(starts)))
     return ends, jnp.mean(infos.acceptance), jnp.mean(infos.has_jumped, dtype=jnp.float32), modes.count

@@ -8,15 +8,20 @@ import pytest
 from scipy import stats
 
 from hamq.sampling.jumps import (
-    coordinate_noise,
-    jump_noise,
+    CoordinateNoise,
+    JumpNoise,
+    box_of,
+    choose_coordinate,
     log_marginal,
     log_proposal,
+    marginals_of,
+    normal_quantile,
     propose,
     propose_coordinate,
     student_quantile,
 )
 from hamq.sampling.modes import find_modes
+from hamq.sampling.noise import uniforms
 from hamq.sampling.walls import make_potential
 from tests.sampling.posed import LOWER, UPPER, box, two_modes, two_modes_on_a_circle, user_density
 from tests.stats import assert_mean_equals
@@ -33,7 +38,8 @@ def posed(name):
     walls, logdensity, periodic = TARGETS[name]
     grid = box(periodic=periodic)
     potential = make_potential(walls, user_density(logdensity, grid), grid, 1.0)
-    return potential, find_modes(potential, jnp.asarray([0.2, -0.4]))
+    modes = find_modes(potential, jnp.asarray([0.2, -0.4]))
+    return potential, jax.tree.map(lambda a: a[..., None], modes)  # shared by all lanes
 
 
 def spread(potential, num, key):
@@ -54,25 +60,26 @@ def test_student_quantiles_equal_scipy(x64):
 def test_proposals_follow_their_density(name):
     """E_q[1] = 1 by points of another law, and E_q[h] the same for proposals and for those points, weighted."""
     potential, modes = posed(name)
-    y = jax.jit(jax.vmap(lambda one: propose(potential, modes, one)))(jump_noise(NUM, 2, key=jr.key(0)))
+    u, box = uniforms((6, NUM), key=jr.key(0)), box_of(potential)
+    y = propose(box, modes, JumpNoise(u[:2], student_quantile(u[2:4]), u[4:], u[0])).T
     points, logs = spread(potential, NUM, jr.key(1))
-    weights = np.exp(np.asarray(jax.jit(jax.vmap(lambda y: log_proposal(potential, modes, y)))(points)) - logs.sum(axis=1))
+    weights = np.exp(np.asarray(log_proposal(box, modes, points.T)) - logs.sum(axis=1))
     assert_same_law(potential, np.asarray(y, np.float64), np.asarray(points, np.float64), weights)
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_coordinate_proposals_follow_their_density(name):
     potential, modes = posed(name)
-    noise = coordinate_noise((NUM,), 2, key=jr.key(2))
-    made = jax.jit(jax.vmap(lambda one: propose_coordinate(potential, modes, one)))(noise)
+    u, box, marginals = uniforms((5, NUM), key=jr.key(2)), box_of(potential), marginals_of(modes)
+    coordinate = choose_coordinate(box, marginals, u[0])
+    value = propose_coordinate(marginals, coordinate, CoordinateNoise(u[0], u[1:3], normal_quantile(u[3]), u[4], u[0]))
     points, logs = spread(potential, NUM, jr.key(3))
-    at = np.arange(NUM), np.asarray(made.index)
-    densities = jax.jit(jax.vmap(lambda marginal, x: log_marginal(potential, marginal, x)))(made.marginal, points[at])
-    weights = np.exp(np.asarray(densities) - logs[at])
+    at = np.arange(NUM), np.asarray(coordinate.index)
+    weights = np.exp(np.asarray(log_marginal(box, coordinate, points[at])) - logs[at])
     for i in (0, 1):
         mine = at[1] == i
         found, other = (np.zeros((mine.sum(), 2)) for _ in range(2))
-        found[:, i], other[:, i] = np.asarray(made.value)[mine], np.asarray(points)[at][mine]
+        found[:, i], other[:, i] = np.asarray(value)[mine], np.asarray(points)[at][mine]
         assert_same_law(potential, found, other, weights[mine])
 
 

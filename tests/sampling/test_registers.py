@@ -40,7 +40,7 @@ def batch(walls: str):
 def test_the_kernel_makes_the_same_chains(walls, num_leapfrog):
     momentum, log_uniform = jr.normal(jr.key(2), (NUM, 3, CHAINS)), jnp.log(jr.uniform(jr.key(3), (NUM, CHAINS)))
     given = (*batch(walls), momentum, log_uniform, num_leapfrog)
-    ours, theirs = run_in_registers(*given, interpret=True), run_batch(*given)
+    ours, theirs = run_in_registers(*given, interpret=True), run_batch(*given, NUM)
     assert jax.tree.structure(ours) == jax.tree.structure(theirs)
     for own, other in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
         np.testing.assert_allclose(own, other, atol=2e-4, rtol=2e-4)
@@ -52,7 +52,7 @@ def test_shared_random_numbers():
     """Noise that all chains share has a last axis of 1, and so it stays in memory."""
     momentum, log_uniform = jr.normal(jr.key(2), (NUM, 3, 1)), jnp.log(jr.uniform(jr.key(3), (NUM, 1)))
     given = (*batch("logit"), momentum, log_uniform, 4)
-    ours, theirs = run_in_registers(*given, interpret=True), run_batch(*given)
+    ours, theirs = run_in_registers(*given, interpret=True), run_batch(*given, NUM)
     np.testing.assert_allclose(ours[1], theirs[1], atol=2e-4)
 
 

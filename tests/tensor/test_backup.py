@@ -69,9 +69,19 @@ def test_backup_of_any_value():
     np.testing.assert_allclose(engine.action_values(cores, states, levels_of_all(problem, len(states))), q, atol=1e-4)
     levels = np.random.default_rng(1).integers(0, 3, (len(states), 1)).astype(np.int32)
     chosen = q[np.arange(len(states)), levels[:, 0]]
-    np.testing.assert_allclose(engine.evaluate(cores, engine.keep(states, levels), len(states)), chosen, atol=1e-4)
     np.testing.assert_allclose(engine.evaluate_anew(cores, states, levels), chosen, atol=1e-4)
     np.testing.assert_allclose(engine.greedy(cores, states)[0], q.max(axis=1), atol=1e-4)
+
+
+def test_what_is_kept_belongs_to_the_best_action():
+    """Kept with one V, evaluated with another: r + γ·E[V] of the actions that were best for the first."""
+    problem, exact = solved()
+    engine, states = engine_of(problem), problem.grid.states().astype(np.float32)
+    _, levels, kept = engine.greedy_and_keep(as_cores(problem, exact.value), states)
+    assert len(set(levels[:, 0].tolist())) == 3
+    other = as_cores(problem, np.random.default_rng(0).standard_normal(problem.num_states))
+    anew = engine.evaluate_anew(other, states, levels)
+    np.testing.assert_allclose(engine.evaluate(other, kept, len(states)), anew, atol=1e-5)
 
 
 def test_terminal_states_are_worth_nothing():
@@ -81,8 +91,8 @@ def test_terminal_states_are_worth_nothing():
     ended = states[:, 0] > 1.2
     assert 0 < ended.sum() < len(states) and np.all(exact.value[ended] == 0)
     levels = np.zeros((len(states), 1), np.int32)
-    values = engine.greedy(cores, states)[0]
-    kept = engine.evaluate(cores, engine.keep(states, levels), len(states))
+    values, _, kept = engine.greedy_and_keep(cores, states)
+    kept = engine.evaluate(cores, kept, len(states))
     anew = engine.evaluate_anew(cores, states, levels)
     for found in (values, kept, anew):
         assert np.all(found[ended] == 0) and np.all(found[~ended] != 0)
@@ -99,10 +109,9 @@ def test_chunks_do_not_matter():
     whole, levels = engine.greedy(cores, states)
     assert whole.shape == (size + 1,) and levels.shape == (size + 1, 1)
     for part in (slice(0, 1), slice(0, size), slice(size, size + 1)):
-        values, chosen = engine.greedy(cores, states[part])
+        values, chosen, kept = engine.greedy_and_keep(cores, states[part])
         np.testing.assert_array_equal(values, whole[part])
         np.testing.assert_array_equal(chosen, levels[part])
-        kept = engine.keep(states[part], chosen)
         np.testing.assert_allclose(engine.evaluate(cores, kept, len(chosen)), values, atol=1e-5)
 
 
@@ -110,12 +119,12 @@ def test_what_was_done_is_counted():
     problem, exact = solved()
     engine, cores = engine_of(problem, sampler=IID(8)), as_cores(problem, exact.value)
     states = problem.grid.states().astype(np.float32)[:5]
-    _, levels = engine.greedy(cores, states)
+    _, levels, kept = engine.greedy_and_keep(cores, states)
     assert (engine.reads, engine.pairs, engine.cost.samples) == (5, 15, 120)
-    engine.evaluate(cores, engine.keep(states, levels), 5)
-    assert (engine.reads, engine.pairs, engine.cost.samples) == (10, 20, 160)
+    engine.evaluate(cores, kept, 5)
+    assert (engine.reads, engine.pairs, engine.cost.samples) == (10, 15, 120)
     engine.evaluate_anew(cores, states, levels)
-    assert (engine.reads, engine.pairs) == (15, 25)
+    assert (engine.reads, engine.pairs, engine.cost.samples) == (15, 20, 160)
 
 
 def test_draws_give_what_sums_give():
@@ -160,7 +169,8 @@ def test_coordinate_search_starts_from_its_own_and_from_shared_starts():
     engine = engine_of(problem, (0, 1), max_enumerated=4, num_starts=1)
     assert engine.bellman.choices.sizes == (3, 3)
     assert engine.greedy(cores, states)[0][0] == 0
-    found, chosen = engine.greedy(cores, states, np.asarray([[0, 2]], np.int32))
+    found, chosen, kept = engine.greedy_and_keep(cores, states, np.asarray([[0, 2]], np.int32))
     assert found[0] == pytest.approx(5) and chosen[0].tolist() == [2, 2]
+    assert engine.evaluate(cores, kept, 1)[0] == pytest.approx(5)
     engine.starts = jnp.asarray([[0, 2], [1, 1]], jnp.int32)
     assert engine.greedy(cores, states)[0][0] == pytest.approx(5)

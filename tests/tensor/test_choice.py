@@ -38,6 +38,7 @@ def test_few_actions_are_one_list():
     assert choices.sizes == (24,) and not choices.is_product
     listed = np.asarray([choices.action(jnp.asarray([i])) for i in range(24)])
     np.testing.assert_allclose(listed, list(itertools.product(*UNEVEN.levels)), rtol=1e-6)
+    np.testing.assert_array_equal(choices.actions(np.arange(24)[:, None]), listed)
 
 
 def test_scalars_stay_scalars():
@@ -52,6 +53,7 @@ def test_many_actions_are_levels():
     for levels in itertools.product(range(4), range(2), range(3)):
         expected = [UNEVEN.levels[i][level] for i, level in enumerate(levels)]
         np.testing.assert_allclose(choices.action(jnp.asarray(levels)), expected, rtol=1e-6)
+        np.testing.assert_array_equal(choices.actions(np.asarray([levels]))[0], choices.action(jnp.asarray(levels)))
     assert choices.middle().tolist() == [2, 1, 1]
 
 

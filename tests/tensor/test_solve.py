@@ -1,6 +1,8 @@
 """solve_tensor: against tables where there are some, in closed loop where there are none."""
 
 import functools
+import gc
+import weakref
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +11,7 @@ import pytest
 
 import hamq
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel
+from hamq.problem.kernel import GaussianKernel, UnnormalizedKernel
 from hamq.problem.problem import Problem
 from hamq.tensor import train
 from hamq.types import NonFiniteError
@@ -164,6 +166,29 @@ def test_nothing_is_compiled_once_the_rank_has_settled():
     ranks, counts = zip(*seen, strict=True)
     assert set(ranks) == {3} and len(counts) >= 4
     assert len(set(counts[2:])) == 1, f"traces after every iteration: {counts}"
+
+
+def test_programs_go_with_the_problem():
+    """Nothing holds on to the user's functions, or to what was compiled for them, once problem and solution are gone."""
+
+    def logdensity(next_state, state, action):
+        return -2 * jnp.sum((next_state - 0.8 * state - 0.3 * action) ** 2)
+
+    problem = Problem(
+        Grid([-1.0] * 2, [1.0] * 2, [3] * 2),
+        [-1.0, 1.0],
+        UnnormalizedKernel(logdensity),
+        lambda s, a: -jnp.sum(s**2) - 0.1 * a**2,
+        0.9,
+        law="linear",
+        expected=("noise", "outside", "aliasing"),
+    )
+    gone = [weakref.ref(logdensity), weakref.ref(problem.reward)]
+    solution = hamq.solve_tensor(problem, sampler=hamq.Importance(8), rank=2, max_rank=2, iterations=1)
+    assert np.isfinite(solution.q([[0.0, 0.0]])).all()
+    del problem, solution, logdensity
+    gc.collect()
+    assert [function() for function in gone] == [None, None]
 
 
 def rollouts(problem, actions_of, starts, num_steps, seed=0):

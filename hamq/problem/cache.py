@@ -1,4 +1,4 @@
-"""JAX's persistent compilation cache, per user and machine: a second run of the same command compiles nothing."""
+"""JAX's persistent compilation cache, per user and machine: a second run of the same program compiles nothing."""
 
 import os
 import platform
@@ -11,7 +11,10 @@ MIN_SECONDS = 0.0
 
 
 def use_compilation_cache() -> None:
-    """Turns it on, unless HAMQ_CACHE=off, or JAX has been given one already."""
+    """Keeps compiled programs in `~/.cache/hamq` from now on, unless HAMQ_CACHE=off, or JAX has been given a folder already.
+
+    The command line calls it. In Python call it before anything is solved.
+    """
     if os.environ.get("HAMQ_CACHE") == "off" or _has_cache():
         return
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"

@@ -1,0 +1,284 @@
+"""Draws of chains for one call of tiles, some transitions at a time: few programs, which every number of draws shares.
+
+modes      where the chains of each pair begin, and their masses               compiled for the kernel
+noise      the random numbers of a chunk of transitions                        for the dimension
+start      the first state of a chain                                          for the dimension
+advance    a chunk of transitions: points, and functions whose mean is 0       for the kernel
+
+Weights (`calibration.py`) are found in NumPy on a CPU, and by a program of their own on accelerators.
+Pilots, trials of step sizes, columns, anchor rows, certificates and diagnoses differ in the number of draws, chains, states
+and actions, which are values or loops here. On a CPU a chunk is `CHUNK` transitions; an accelerator makes all of them at
+once, because there a small call costs as much as a large one, and compiles again for another number.
+
+Arrays of a call are `[tile, K, …]` (`layout.py`); chains have the lanes (tile × K) first, and their random numbers have
+them last.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Float, Shaped, UInt32
+
+from hamq.learning.layout import locations_of
+from hamq.problem.problem import Problem
+from hamq.problem.programs import compile_beside, program
+from hamq.sampling.calibration import calibrated_weights, tilt_on_host
+from hamq.sampling.chain import ChainState
+from hamq.sampling.draws import Info
+from hamq.sampling.hmc import HMC
+from hamq.sampling.modes import Modes, find_modes
+from hamq.sampling.noise import ChainNoise, StartNoise, make_noise
+from hamq.types import Key, is_cpu
+
+CHUNK = 128
+"""Transitions that a CPU makes in one call."""
+
+
+class Call(NamedTuple):
+    """The pairs of one call: their states, actions and streams of random numbers."""
+
+    states: Float[Any, "tile K d"]
+    actions: Float[Any, "tile K *k"]
+    streams: UInt32[Any, "tile K"]
+    is_shared: bool
+    """Whether the lanes of a row have one stream in common."""
+
+
+class Made(NamedTuple):
+    """Draws of the pairs of one call; `locations` are grid indices, or points (linear law)."""
+
+    locations: Shaped[Any, "tile K *d n"]
+    points: Callable[[], Float[Any, "tile K d n"]]
+    weights: Float[Any, "tile K n"] | None
+    """They sum to one; None where all are the same."""
+    info: Info
+
+
+class Counted(NamedTuple):
+    """What a chunk, a chain or all chains of each pair went through."""
+
+    acceptance: Any
+    moves: Any
+    nonfinite: Any
+    jumps: Any
+    outside: Any
+    failures: Any
+
+
+class Chunk(NamedTuple):
+    """What a chunk of transitions gave, and which of them are kept."""
+
+    kept: slice
+    locations: Any
+    points: Any
+    functions: Any
+
+
+@dataclasses.dataclass
+class Run:
+    """The chains of one call while they are made."""
+
+    states: Any
+    actions: Any
+    steps: Any
+    modes: Modes
+    state: ChainState | None = None
+    chunks: list[Chunk] = dataclasses.field(default_factory=list)
+    chains: list[list[Counted]] = dataclasses.field(default_factory=list)
+
+    def begin(self, state: ChainState) -> None:
+        """A new chain."""
+        self.state = state
+        self.chains.append([])
+
+
+class Chains:
+    """The chains of a prepared sampler for pairs of a problem, and the programs that make them.
+
+    Methods that take arrays alone are traced; nothing in them depends on the number of draws, chains or pairs.
+    """
+
+    def __init__(self, problem: Problem, sampler: HMC):
+        self.kernel, self.grid, self.law, self.sampler = problem.kernel, problem.grid, problem.law, sampler
+        self.jumps = not problem.kernel.has_one_mode
+        self.chunk = CHUNK if is_cpu() else sampler.num_transitions
+        self._ready: dict[str, Any] = {}
+
+    def draw(self, calls: Sequence[Call], *, key: Key, steps: Any = None) -> list[Made]:
+        """Draws for calls that share their streams; `steps` are step sizes `[tile, K]` where they are not the sampler's."""
+        sampler, streams = self.sampler, calls[0].streams
+        if steps is None:
+            steps = _xp().full(streams.shape, sampler.step_size, np.float32)
+        runs = [Run(call.states, call.actions, steps, self._run("modes", call.states, call.actions)) for call in calls]
+        for chain in range(sampler.num_chains):
+            words = jr.key_data(jr.fold_in(key, chain))
+            for first in range(0, sampler.num_transitions, self.chunk):
+                start, noise = self._run(_noise_of(calls[0]), words, streams, np.uint32(first))
+                for run in runs:
+                    if first == 0:
+                        run.begin(self._run("start", run.states, run.actions, run.modes, start))
+                    self._go_on(run, noise, first)
+        return [self._made(run) for run in runs]
+
+    def _go_on(self, run: "Run", noise: ChainNoise, first: int) -> None:
+        """The chunk that begins with this transition."""
+        sampler = self.sampler
+        skipped, count = max(0, sampler.num_warmup - first), min(self.chunk, sampler.num_transitions - first)
+        given = run.states, run.actions, run.steps, run.modes, run.state, noise, np.int32(skipped), np.int32(count)
+        run.state, places, counted, functions = self._run("advance", *given)
+        run.chains[-1].append(counted)
+        if count > skipped:
+            locations, points = places
+            run.chunks.append(Chunk(slice(skipped, count), locations, points, functions))
+
+    def compile_ahead(self, call: Call) -> None:
+        """Starts to compile all that `draw` needs for calls of this shape (arrays or their shapes), beside each other."""
+        of = jax.ShapeDtypeStruct
+        pair, number = (call.states, call.actions), of((), np.int32)
+        modes = self._compile("modes", *pair)
+        start, noise = self._compile(_noise_of(call), of((2,), np.uint32), call.streams, of((), np.uint32))
+        state = self._compile("start", *pair, modes, start)
+        given = *pair, of(call.streams.shape, np.float32), modes, state, noise
+        self._compile("advance", *given, number, number)
+
+    def _run(self, name: str, *given: Any) -> Any:
+        if name not in self._ready:  # the shapes of a name never change here
+            self._ready[name] = program(*self._described(name), *given)
+        return self._ready[name](*given)
+
+    def _compile(self, name: str, *given: Any) -> Any:
+        return compile_beside(*self._described(name), *given)
+
+    def _described(self, name: str) -> tuple[Hashable, tuple, Callable]:
+        """(job, functions, what is traced) of a program."""
+        shared = name, self.grid.dimension, self.jumps, self.chunk
+        is_own = name in ("modes", "advance") or (name == "start" and self.sampler.dispersed)
+        if not is_own:
+            return shared, (), getattr(self, name)
+        sampler = self.sampler
+        kind = sampler.num_leapfrog, sampler.walls, float(sampler.sharpness), sampler.weighs, sampler.dispersed
+        job = (*shared, self.kernel.constants, self.grid, self.law, kind)
+        return job, self.kernel.functions, getattr(self, name)
+
+    def _potential(self, state: Array, action: Array):
+        return self.sampler.potential(self.kernel.at(self.grid, state, action), self.grid)
+
+    def modes(self, states: Array, actions: Array) -> Modes:
+        """`[lanes, …]`."""
+        return jax.vmap(lambda s, a: find_modes(self._potential(s, a), s))(_lanes(states), _lanes(actions))
+
+    def noise(self, key: Array, streams: Array, first: Array) -> tuple[StartNoise, ChainNoise]:
+        """With the lanes last."""
+
+        def of_stream(stream):
+            d = self.grid.dimension
+            return make_noise(self.chunk, d, self.jumps, key=jr.wrap_key_data(key), stream=stream, first=first)
+
+        return jax.vmap(of_stream, out_axes=-1)(streams.reshape(-1))
+
+    def noise_of_rows(self, key: Array, streams: Array, first: Array) -> tuple[StartNoise, ChainNoise]:
+        """The same for rows whose lanes have one stream in common."""
+        made = self.noise(key, streams[:, 0], first)
+        return jax.tree.map(lambda a: jnp.repeat(a, streams.shape[1], axis=-1), made)
+
+    def start(self, states: Array, actions: Array, modes: Modes, noise: StartNoise) -> ChainState:
+        def of_lane(state, action, modes, noise):
+            potential = self._potential(state, action) if self.sampler.dispersed else None
+            return self.sampler.start(potential, modes, noise)
+
+        return jax.vmap(of_lane, in_axes=(0, 0, 0, -1))(_lanes(states), _lanes(actions), modes, noise)
+
+    def advance(self, states, actions, steps, modes: Modes, state: ChainState, noise: ChainNoise, skipped, count):
+        """(state, (locations, points), what was counted, functions `[lanes, functions, n]`)."""
+
+        def of_lane(state, action, step, modes, chain, noise):
+            potential = self._potential(state, action)
+            is_whole = jnp.isfinite(chain.energy)
+            chain, made = self.sampler.advance(potential, modes, step, chain, noise, count)
+            points, functions = self.sampler.points(potential, made.positions), self.sampler.functions(potential, made)
+            at = jnp.arange(len(points))
+            is_kept = (at >= skipped) & (at < count)
+            is_outside = is_kept & ~jax.vmap(self.grid.contains)(points)
+            is_bad = is_kept & ~jnp.all(jnp.isfinite(points), axis=1)
+            of_all = made.has_moved, made.is_nonfinite, made.has_jumped, is_outside, is_bad
+            moves, nonfinite, jumps, outside, bad = (jnp.sum(flags, dtype=jnp.int32) for flags in of_all)
+            acceptance = jnp.sum(jnp.where(is_kept, made.acceptance, 0))
+            counted = Counted(acceptance, moves, nonfinite, jumps, outside, bad + (~is_whole).astype(jnp.int32))
+            functions = None if functions is None else functions.T
+            return chain, (locations_of(self.grid, self.law, points.T), points.T), counted, functions
+
+        of_lanes = jax.vmap(of_lane, in_axes=(0, 0, 0, 0, 0, -1))
+        given = _lanes(states), _lanes(actions), _lanes(steps), modes, state, noise
+        chain, places, counted, functions = of_lanes(*given)
+        return chain, *jax.tree.map(lambda a: a.reshape(*steps.shape, *a.shape[1:]), (places, counted)), functions
+
+    def tilt(self, functions: Array) -> Array:
+        """Weights `[lanes, n]`."""
+        return jnp.exp(jax.vmap(lambda z: calibrated_weights(z.T))(functions))
+
+    def _made(self, run: "Run") -> Made:
+        chunks, shape = run.chunks, run.steps.shape
+        locations = _joined([(chunk.kept, chunk.locations) for chunk in chunks])
+        weights, share = (None, None) if chunks[0].functions is None else self._weights(chunks, shape)
+        info = self._info(run.modes, [_total(parts) for parts in run.chains], share, shape)
+        return Made(locations, lambda: _joined([(chunk.kept, chunk.points) for chunk in chunks]), weights, info)
+
+    def _weights(self, chunks: "list[Chunk]", shape: tuple[int, ...]) -> tuple[Any, Any]:
+        """(weights that sum to one, their effective share) of calibrated draws."""
+        functions = _joined([(chunk.kept, chunk.functions) for chunk in chunks], is_fresh=True)
+        weights = tilt_on_host(functions) if is_cpu() else self._run("tilt", functions)
+        num = weights.shape[1]
+        share = 1 / (num * _xp().einsum("pn,pn->p", weights, weights))
+        return weights.reshape(*shape, num), share.reshape(shape)
+
+    def _info(self, modes: Modes, chains: list[Counted], share: Any, shape: tuple[int, ...]) -> Info:
+        sampler, modes, counted = self.sampler, _host(modes), _total(chains)
+        never_moved = _total([(chain.moves + chain.jumps == 0).astype(np.int32) for chain in chains])
+        densities, gradients = sampler.evaluations(modes, self.jumps, self.grid.dimension)
+        return Info(
+            acceptance=counted.acceptance / np.float32(sampler.num_samples),
+            is_stuck=never_moved > 0,
+            stuck_share=never_moved.astype(np.float32) / np.float32(len(chains)),
+            outside=counted.outside.astype(np.float32) / np.float32(sampler.num_samples),
+            num_modes=modes.count.reshape(shape),
+            num_crossings=counted.jumps,
+            num_nonfinite=counted.nonfinite,
+            weight_share=_xp().ones(shape, np.float32) if share is None else share,
+            has_failed=counted.failures > 0,
+            density_evaluations=densities.reshape(shape),
+            gradient_evaluations=gradients.reshape(shape),
+        )
+
+
+def _noise_of(call: Call) -> str:
+    return "noise_of_rows" if call.is_shared else "noise"
+
+
+def _xp() -> Any:
+    """NumPy on a CPU, where it compiles nothing and copies nothing; elsewhere arrays stay on their device."""
+    return np if is_cpu() else jnp
+
+
+def _host(tree: Any) -> Any:
+    return jax.tree.map(np.asarray, tree) if is_cpu() else tree
+
+
+def _total(parts: list[Any]) -> Any:
+    return functools.reduce(lambda a, b: jax.tree.map(_xp().add, a, b), map(_host, parts))
+
+
+def _joined(parts: list[tuple[slice, Any]], is_fresh: bool = False) -> Any:
+    """What is kept of the parts, one after the other along the last axis; fresh: an array that may be overwritten."""
+    pieces = [_host(part)[..., kept] for kept, part in parts]
+    return pieces[0] if len(pieces) == 1 and not is_fresh else _xp().concatenate(pieces, axis=-1)
+
+
+def _lanes(table: Array) -> Array:
+    """`[lanes, …]` from `[tile, K, …]`."""
+    return table.reshape(-1, *table.shape[2:])

@@ -1,0 +1,108 @@
+"""Compiled programs, each for one job, kept as long as the functions that they were made of.
+
+A program is found by what it does (a hashable key), by the user's functions within it, and by the shapes of what it is
+given. It is compiled once, whoever asks first; others who ask meanwhile wait. `compile_beside` starts with it before it is
+needed: XLA compiles on other cores while Python goes on. When one of its functions is gone, so is the program. For that no
+program may hold on to a function: it is made from `trace`, which is dropped when the program is there.
+"""
+
+import os
+import threading
+import weakref
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import jax
+
+Functions = tuple[Callable[..., Any], ...]
+
+
+class Program(NamedTuple):
+    """Two promises: the shapes of what it returns, and the program itself."""
+
+    shapes: Future
+    compiled: Future
+
+
+class _Programs:
+    """By key; `lock` guards the dictionary, never a compilation."""
+
+    def __init__(self):
+        self.lock = threading.RLock()
+        self.found: dict[Any, Program] = {}
+        self.facts: dict[Any, Any] = {}
+        self.threads: ThreadPoolExecutor | None = None
+
+    def forget(self, reference: weakref.ref) -> None:
+        """Called when a function is gone."""
+        with self.lock:
+            for known in (self.found, self.facts):
+                for key in [key for key in known if any(reference is own for own in key[0])]:
+                    del known[key]
+
+    def beside(self, work: Callable[[], None]) -> None:
+        with self.lock:
+            if self.threads is None:
+                self.threads = ThreadPoolExecutor(os.cpu_count() or 1, "hamq-compile")
+            self.threads.submit(work)
+
+
+_programs = _Programs()
+
+
+def program(job: Hashable, functions: Functions, trace: Callable[..., Any], *given: Any) -> Any:
+    """The compiled `trace` for arrays like those given; `job` names everything else that it depends on."""
+    return _found(job, functions, trace, given, lambda work: work()).compiled.result()
+
+
+def compile_beside(job: Hashable, functions: Functions, trace: Callable[..., Any], *given: Any) -> Any:
+    """Starts to compile; returns the shapes of what the program will return. Arrays may be given by their shapes."""
+    return _found(job, functions, trace, given, _programs.beside).shapes.result()
+
+
+def remembered(job: Hashable, functions: Functions, find: Callable[[], Any]) -> Any:
+    """What `find` says of the functions, asked once and kept as long as they are."""
+    key = (_references(functions), job)
+    if key not in _programs.facts:
+        _programs.facts[key] = find()
+    return _programs.facts[key]
+
+
+def _references(functions: Functions) -> tuple[weakref.ref, ...]:
+    return tuple(weakref.ref(function, _programs.forget) for function in functions)
+
+
+def _found(job, functions, trace, given, do: Callable[[Callable[[], None]], None]) -> Program:
+    leaves, structure = jax.tree.flatten(given)
+    shapes = tuple((tuple(leaf.shape), str(leaf.dtype)) for leaf in leaves)
+    is_double = bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+    device = next((leaf.device for leaf in leaves if isinstance(leaf, jax.Array)), None)
+    device = device if isinstance(device, jax.Device) else jax.local_devices()[0]
+    key = (_references(functions), job, structure, shapes, is_double, device)
+    with _programs.lock:
+        if (known := _programs.found.get(key)) is not None:
+            return known
+        new = _programs.found[key] = Program(Future(), Future())
+
+    def settle(promise: Future, work: Callable[[], Any]) -> None:
+        try:
+            with jax.enable_x64(is_double), jax.default_device(device):
+                promise.set_result(work())
+        except BaseException as error:  # whoever waits gets it too, and the next one may try again
+            with _programs.lock:
+                _programs.found.pop(key, None)
+            for waiting in new:
+                if not waiting.done():
+                    waiting.set_exception(error)
+
+    def named(*arrays):
+        return trace(*arrays)
+
+    # A function of our own: JAX would keep a bound method, and all that it is bound to, for ever.
+    named.__name__ = str(job[0] if isinstance(job, tuple) else job)
+    traced: list[Any] = []
+    settle(new.shapes, lambda: traced.append(jax.jit(named).trace(*given)) or traced[0].out_info)
+    if traced:
+        do(lambda: settle(new.compiled, lambda: traced.pop().lower().compile()))
+    return new

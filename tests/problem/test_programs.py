@@ -1,0 +1,80 @@
+"""Compiled programs: found again, compiled once, and gone with the functions that they were made of."""
+
+import gc
+import threading
+import weakref
+
+import jax.numpy as jnp
+import pytest
+
+from hamq.problem import programs
+from hamq.problem.programs import compile_beside, program
+
+
+@pytest.fixture
+def num_traces():
+    """A function for programs, and a list that grows whenever it is traced."""
+    traces = []
+
+    def trace(x):
+        traces.append(x.shape)
+        return 2 * x
+
+    return trace, traces
+
+
+def test_a_program_is_found_again_by_job_functions_and_shapes(num_traces):
+    trace, traces = num_traces
+    (function, other), x = (lambda: 1, lambda: 2), jnp.ones(3)
+    assert program("job", (function,), trace, x)(x).tolist() == [2, 2, 2]
+    assert program("job", (function,), trace, x + 1) is program("job", (function,), trace, x)
+    assert len(traces) == 1
+    others = [("job", (function,), jnp.ones(4)), ("another job", (function,), x), ("job", (other,), x)]
+    found = {id(program(job, functions, trace, given)) for job, functions, given in others}
+    assert len(found | {id(program("job", (function,), trace, x))}) == 4
+
+
+def test_programs_go_with_their_functions():
+    def make():
+        def function(x):
+            return jnp.sin(x)
+
+        program("job", (function,), lambda x: function(x) + 1, jnp.ones(3))
+        return weakref.ref(function)
+
+    reference = make()
+    gc.collect()
+    assert reference() is None, "nothing that was compiled may hold on to a user's function"
+    assert all(of_key() is not None for key in programs._programs.found for of_key in key[0])
+
+
+def test_compiling_ahead_tells_the_shapes_and_is_not_done_again(num_traces):
+    trace, traces = num_traces
+    function, x = (lambda: 1), jnp.ones((2, 3))
+    assert compile_beside("ahead", (function,), trace, x).shape == (2, 3)
+    assert program("ahead", (function,), trace, x)(x).shape == (2, 3)
+    assert len(traces) == 1
+
+
+def test_who_waits_gets_the_error_too_and_the_next_one_tries_again():
+    function, tries = (lambda: 1), []
+
+    def trace(x):
+        tries.append(x)
+        raise ValueError("no such thing")
+
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no such thing"):
+            program("broken", (function,), trace, jnp.ones(2))
+    assert len(tries) == 2
+
+
+def test_threads_that_ask_for_one_program_compile_it_once(num_traces):
+    trace, traces = num_traces
+    function, x, found = (lambda: 1), jnp.ones(5), []
+    threads = [threading.Thread(target=lambda: found.append(program("one", (function,), trace, x))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(traces) == 1 and len(set(map(id, found))) == 1
