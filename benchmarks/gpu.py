@@ -21,6 +21,10 @@ import numpy as np
 
 import hamq
 from hamq.learning import draws, selection
+from hamq.learning.calls import Drawer
+from hamq.learning.chunks import Call
+from hamq.learning.devices import own_device
+from hamq.learning.layout import lay_out
 from hamq.problem import zoo
 
 ROWS: list[dict] = []
@@ -53,11 +57,13 @@ def one_iteration(problem: hamq.Problem, literal: dict) -> None:
     size = f"{pairs.num} pairs × {sampler.num_samples} samples × {sampler.num_leapfrog} leapfrog steps, median {median:.1f}"
     note("literal draws, all of it", best, "ms", size)
     note("literal draws, compile", first - best, "ms")
-    rows = draws.lay_out(*pairs, draws.own_device())
-    index, action = rows.index[0, 0], rows.action[0, 0]
-    given = [jax.device_put(a) for a in (draws._state_table(problem.grid)[index], index.astype("i4"), action.astype("i4"))]
-    _, median, best = milliseconds(lambda: draws._draw_tiles(problem, sampler, *given, key=jr.key(2), coupled=False))
-    note("literal draws, on the device", best, "ms", f"{rows.index.size} pairs with padding, median {median:.1f}")
+    rows = lay_out(*pairs, own_device())
+    state, action = rows.states[0, 0], rows.actions[0, 0, 0]
+    values = np.asarray(problem.grid.states(), np.float32)[state], np.asarray(problem.actions, np.float32)[action]
+    call = Call(*jax.device_put((*values, state.astype(np.uint32))), is_shared=False)
+    drawer = Drawer(problem, sampler)
+    _, median, best = milliseconds(lambda: drawer.draw([call], key=jr.key(2))[0].locations)
+    note("literal draws, on the device", best, "ms", f"{state.size} pairs with padding, median {median:.1f}")
 
 
 def whole_runs(problem: hamq.Problem, literal: dict, exact: hamq.Solution) -> None:

@@ -171,8 +171,10 @@ class Drawing(NamedTuple):
             state = rows.states[own][i, block]
             for action in rows.actions[own][i, block, pieces]:
                 stream = state if self.coupled else state * problem.num_actions + action
-                call = Call(table[state], actions[action], stream.astype(np.uint32), is_shared)
-                yield call if is_cpu() else jax.device_put(call, self.devices.own[i])
+                given = table[state], actions[action], stream.astype(np.uint32)
+                if not is_cpu():
+                    given = jax.device_put(given, self.devices.own[i])
+                yield Call(*given, is_shared)
 
         def draw(place):
             given = list(calls(place))

@@ -303,8 +303,8 @@ MUTANTS = [
     Mutant(
         "all-states-share-one-key",
         "hamq/learning/draws.py",
-        old="stream.astype(np.uint32), is_shared)",
-        new="0 * stream.astype(np.uint32), is_shared)",
+        old="given = table[state], actions[action], stream.astype(np.uint32)",
+        new="given = table[state], actions[action], 0 * stream.astype(np.uint32)",
         tests=(DRAWS + "::test_states_have_their_own_randomness",),
     ),
     Mutant(
