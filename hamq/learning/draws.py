@@ -174,7 +174,7 @@ class Drawing(NamedTuple):
                 given = table[state], actions[action], stream.astype(np.uint32)
                 if not is_cpu():
                     given = jax.device_put(given, self.devices.own[i])
-                yield Call(*given, is_shared)
+                yield Call(given[0], given[1], given[2], is_shared)
 
         def draw(place):
             given = list(calls(place))
