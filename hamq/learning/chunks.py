@@ -38,6 +38,8 @@ from hamq.types import Key, is_cpu
 
 CHUNK = 128
 """Transitions that a CPU makes in one call."""
+NOISE_BLOCK = 32
+"""Transitions whose random numbers it makes at a time: a short chain needs few of a chunk."""
 
 
 class Call(NamedTuple):
@@ -119,17 +121,17 @@ class Chains:
         for chain in range(sampler.num_chains):
             words = jr.key_data(jr.fold_in(key, chain))
             for first in range(0, sampler.num_transitions, self.chunk):
-                start, noise = self._run(_noise_of(calls[0]), words, streams, np.uint32(first))
+                count = min(self.chunk, sampler.num_transitions - first)
+                start, noise = self._run(_noise_of(calls[0]), words, streams, np.uint32(first), np.int32(count))
                 for run in runs:
                     if first == 0:
                         run.begin(self._run("start", run.states, run.actions, run.modes, start))
-                    self._go_on(run, noise, first)
+                    self._go_on(run, noise, first, count)
         return [self._made(run) for run in runs]
 
-    def _go_on(self, run: "Run", noise: ChainNoise, first: int) -> None:
-        """The chunk that begins with this transition."""
-        sampler = self.sampler
-        skipped, count = max(0, sampler.num_warmup - first), min(self.chunk, sampler.num_transitions - first)
+    def _go_on(self, run: "Run", noise: ChainNoise, first: int, count: int) -> None:
+        """The chunk of `count` transitions that begins with this one."""
+        skipped = max(0, self.sampler.num_warmup - first)
         given = run.states, run.actions, run.steps, run.modes, run.state, noise, np.int32(skipped), np.int32(count)
         run.state, places, counted, functions = self._run("advance", *given)
         run.chains[-1].append(counted)
@@ -142,7 +144,7 @@ class Chains:
         of = jax.ShapeDtypeStruct
         pair, number = (call.states, call.actions), of((), np.int32)
         modes = self._compile("modes", *pair)
-        start, noise = self._compile(_noise_of(call), of((2,), np.uint32), call.streams, of((), np.uint32))
+        start, noise = self._compile(_noise_of(call), of((2,), np.uint32), call.streams, of((), np.uint32), number)
         state = self._compile("start", *pair, modes, start)
         given = *pair, of(call.streams.shape, np.float32), modes, state, noise
         self._compile("advance", *given, number, number)
@@ -173,18 +175,29 @@ class Chains:
         """`[lanes, …]`."""
         return jax.vmap(lambda s, a: find_modes(self._potential(s, a), s))(_lanes(states), _lanes(actions))
 
-    def noise(self, key: Array, streams: Array, first: Array) -> tuple[StartNoise, ChainNoise]:
-        """With the lanes last."""
+    def noise(self, key: Array, streams: Array, first: Array, count: Array) -> tuple[StartNoise, ChainNoise]:
+        """With the lanes last; zeros from `count` on, up to a block."""
+        size = NOISE_BLOCK if self.chunk % NOISE_BLOCK == 0 else self.chunk
 
-        def of_stream(stream):
-            d = self.grid.dimension
-            return make_noise(self.chunk, d, self.jumps, key=jr.wrap_key_data(key), stream=stream, first=first)
+        def block(number):
+            def of_stream(stream):
+                d, at = self.grid.dimension, first + (number * size).astype(jnp.uint32)
+                return make_noise(size, d, self.jumps, key=jr.wrap_key_data(key), stream=stream, first=at)
 
-        return jax.vmap(of_stream, out_axes=-1)(streams.reshape(-1))
+            return jax.vmap(of_stream, out_axes=-1)(streams.reshape(-1))
 
-    def noise_of_rows(self, key: Array, streams: Array, first: Array) -> tuple[StartNoise, ChainNoise]:
+        def fill(number, made):
+            start, noise = block(number)
+            put = functools.partial(jax.lax.dynamic_update_slice_in_dim, start_index=number * size, axis=0)
+            return start, jax.tree.map(put, made[1], noise)
+
+        start, noise = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(block, jnp.int32(0)))
+        room = jax.tree.map(lambda a: jnp.zeros((self.chunk, *a.shape[1:]), a.dtype), noise)
+        return jax.lax.fori_loop(0, -(-count // size), fill, (start, room))
+
+    def noise_of_rows(self, key: Array, streams: Array, first: Array, count: Array) -> tuple[StartNoise, ChainNoise]:
         """The same for rows whose lanes have one stream in common."""
-        made = self.noise(key, streams[:, 0], first)
+        made = self.noise(key, streams[:, 0], first, count)
         return jax.tree.map(lambda a: jnp.repeat(a, streams.shape[1], axis=-1), made)
 
     def start(self, states: Array, actions: Array, modes: Modes, noise: StartNoise) -> ChainState:
@@ -231,7 +244,7 @@ class Chains:
 
     def _weights(self, chunks: "list[Chunk]", shape: tuple[int, ...]) -> tuple[Any, Any]:
         """(weights that sum to one, their effective share) of calibrated draws."""
-        functions = _joined([(chunk.kept, chunk.functions) for chunk in chunks], is_fresh=True)
+        functions = _joined([(chunk.kept, chunk.functions) for chunk in chunks])
         weights = tilt_on_host(functions) if is_cpu() else self._run("tilt", functions)
         num = weights.shape[1]
         share = 1 / (num * _xp().einsum("pn,pn->p", weights, weights))
@@ -273,10 +286,10 @@ def _total(parts: list[Any]) -> Any:
     return functools.reduce(lambda a, b: jax.tree.map(_xp().add, a, b), map(_host, parts))
 
 
-def _joined(parts: list[tuple[slice, Any]], is_fresh: bool = False) -> Any:
-    """What is kept of the parts, one after the other along the last axis; fresh: an array that may be overwritten."""
+def _joined(parts: list[tuple[slice, Any]]) -> Any:
+    """What is kept of the parts, one after the other along the last axis."""
     pieces = [_host(part)[..., kept] for kept, part in parts]
-    return pieces[0] if len(pieces) == 1 and not is_fresh else _xp().concatenate(pieces, axis=-1)
+    return pieces[0] if len(pieces) == 1 else _xp().concatenate(pieces, axis=-1)
 
 
 def _lanes(table: Array) -> Array:

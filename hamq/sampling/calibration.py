@@ -109,44 +109,52 @@ def cleaned(functions: Float[Array, "..."]) -> Float[Array, "..."]:
 
 
 def tilt_on_host(functions: Float[np.ndarray, "B functions n"]) -> Float[np.ndarray, "B n"]:
-    """Weights (not their logs) of even draws of B pairs: `tilt` in NumPy, which overwrites the functions.
+    """Weights (not their logs) of even draws of B pairs: `tilt` in NumPy.
 
     What takes time are a product with a short matrix and an exponential, for which NumPy is faster than XLA on a CPU, and
     nothing is compiled for the number of draws.
     """
-    size, num, n = functions.shape
-    z, ridge = functions, np.float32(RIDGE / n)
-    z /= np.maximum(np.sqrt(np.einsum("pfn,pfn->pf", z, z) / n), 1e-12)[:, :, None]
-    multipliers, diagonal = np.zeros((size, num), np.float32), np.arange(num)
+    z, num = functions, functions.shape[1]
+    n, diagonal = np.float32(z.shape[2]), np.arange(num)
+
+    def moments(weights: Float[np.ndarray, "B n"]) -> tuple[Float[np.ndarray, "B f"], Float[np.ndarray, "B f f"]]:
+        return np.matmul(z, weights[:, :, None])[:, :, 0], np.matmul(z * weights[:, None], z.swapaxes(1, 2))
+
+    # The first step is from even weights: their moments give the scale of z, too.
+    mean, square = moments(np.full((len(z), z.shape[2]), 1 / n, z.dtype))
+    scale = 1 / np.maximum(np.sqrt(square[:, diagonal, diagonal]), np.float32(1e-12))
+    ridge, multipliers = np.float32(RIDGE) / n, np.zeros_like(mean)
 
     def exponentials() -> Float[np.ndarray, "B n"]:
-        logs = np.matmul(multipliers[:, None, :], z)[:, 0]
-        return np.exp(np.minimum(logs, MAX_EXPONENT, out=logs), out=logs)
-
-    for _ in range(NUM_NEWTON):
-        weights = exponentials()
+        logs = np.matmul((multipliers * scale)[:, None, :], z)[:, 0]
+        weights = np.exp(np.minimum(logs, MAX_EXPONENT, out=logs), out=logs)
         weights /= np.sum(weights, axis=1, keepdims=True)
-        weighted = z * weights[:, None]
-        mean = np.sum(weighted, axis=2)
-        hessian = np.matmul(weighted, z.swapaxes(1, 2)) - mean[:, :, None] * mean[:, None, :]
+        return weights
+
+    for step in range(NUM_NEWTON):
+        if step > 0:
+            mean, square = moments(exponentials())
+        centre = mean * scale
+        hessian = square * (scale[:, :, None] * scale[:, None, :]) - centre[:, :, None] * centre[:, None, :]
         hessian[:, diagonal, diagonal] += ridge
-        slope = mean + ridge * multipliers
-        step = _solve_on_host(hessian, slope)
-        decrement = np.sqrt(np.maximum(np.sum(slope * step, axis=1, keepdims=True), 0))
-        multipliers = multipliers - step / np.maximum(decrement, 1)
-    weights = exponentials()
-    weights /= np.sum(weights, axis=1, keepdims=True)
-    return weights
+        slope = centre + ridge * multipliers
+        change = _solve_on_host(hessian, slope)
+        decrement = np.sqrt(np.maximum(np.sum(slope * change, axis=1, keepdims=True), 0))
+        multipliers = multipliers - change / np.maximum(decrement, 1)
+    return exponentials()
 
 
 def _solve_on_host(matrix: Float[np.ndarray, "B f f"], right: Float[np.ndarray, "B f"]) -> Float[np.ndarray, "B f"]:
-    """`_solve_positive` in NumPy: LAPACK, which takes one small matrix after the other, is slower."""
+    """`_solve_positive` in NumPy, by elimination: LAPACK, which takes one small matrix after the other, is slower."""
     both = np.ascontiguousarray(np.moveaxis(np.concatenate([matrix, right[:, :, None]], axis=2), 0, -1))
-    for k in range(len(both)):
-        row = both[k] / both[k, k]
-        both -= both[:, k, None] * row
-        both[k] = row
-    return both[:, -1].T
+    num = len(both)
+    for k in range(num):
+        both[k, k + 1 :] /= both[k, k]
+        both[k + 1 :, k + 1 :] -= both[k + 1 :, k, None] * both[k, k + 1 :]
+    solution = both[:, -1]
+    for k in reversed(range(num)):
+        solution[:k] -= both[:k, k] * solution[k]
+    return solution.T
 
 
 def _sum_of_draws(value: Callable[..., Array], *arrays: Array) -> Array:
