@@ -8,11 +8,13 @@ piece doubles until the masses agree with those of the rule with three quarters 
 Everything here is written for one pair in whatever precision is on: samplers call it in float32, `exact` in float64.
 """
 
+import concurrent.futures
 import functools
 import itertools
 import math
 import os
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -24,6 +26,7 @@ from jaxtyping import Array, Float, Int
 from hamq.problem.counts import as_power
 from hamq.problem.grid import Grid
 from hamq.problem.kernel import CorrelatedDensity, GaussianKernel, ProductDensity
+from hamq.problem.lapack import calls_lapack
 from hamq.problem.normal import NUM_IMAGES, axis_log_masses
 from hamq.problem.problem import Problem, action_values, pair_name
 from hamq.problem.programs import program
@@ -38,26 +41,22 @@ MAX_PEAK = 0.6
 BLOCK_VALUES = 2**21
 TILE = 2**10
 """Points evaluated at once: a tile and what is computed from it stay in cache."""
+TILES_PER_CALL = 64
+SUMMED_VALUES = 2**16
+"""Values of the density that NumPy sums at a time, while they are in cache."""
 
 
 def log_masses(problem: Problem, state: Float[Array, " d"], action: Array, num_nodes: int) -> Float[Array, " S"]:
     """log P(s' | s, a) on all grid states, normalised over the box; `num_nodes` per piece for quadrature."""
-    return _log_row(problem, state, action, None if problem.is_product else _quadrature(problem, num_nodes))[0]
-
-
-def _log_row(
-    problem: Problem, state: Array, action: Array, quadrature: "Quadrature | None"
-) -> tuple[Float[Array, " S"], Float[Array, ""]]:
-    """One row, and the largest share of it that a single quadrature node carries (0 for closed forms)."""
     density = problem.density(state, action)
-    if quadrature is not None:
-        return _integrate(problem, density, quadrature)
+    if not problem.is_product:
+        return _integrate(problem, density, _quadrature(problem, num_nodes))
     assert isinstance(density, ProductDensity)
     total = jnp.zeros((1,), state.dtype)
     for i in range(problem.grid.dimension):
         axis = axis_log_masses(problem.grid, i, problem.law, density.mean[i], density.std[i])
         total = (total[:, None] + axis[None, :]).ravel()
-    return total, jnp.zeros((), state.dtype)
+    return total
 
 
 class AxisRule(NamedTuple):
@@ -120,15 +119,14 @@ def _quadrature(problem: Problem, num_nodes: int) -> Quadrature:
     return Quadrature(
         points.reshape(len(tiles), len(rules), -1),
         jnp.asarray(lengths.prod(axis=1)[tiles], dtype),
-        jnp.asarray(functools.reduce(np.kron, [rule.shares for rule in rules]).T, dtype),
+        jnp.asarray(_shares(rules), dtype),
         rules,
     )
 
 
-def _integrate(problem: Problem, density, quadrature: Quadrature) -> tuple[Float[Array, " S"], Float[Array, ""]]:
-    """log of the masses of one row, and the largest share of a single node."""
-    log_at = _lifted(problem, density)
-    shares = quadrature.shares
+def _integrate(problem: Problem, density, quadrature: Quadrature) -> Float[Array, " S"]:
+    """log of the masses of one row."""
+    log_at, shares = _lifted(problem, density), quadrature.shares
 
     def tile_masses(tile):
         points, volumes = tile
@@ -136,30 +134,33 @@ def _integrate(problem: Problem, density, quadrature: Quadrature) -> tuple[Float
         largest = jnp.max(logs)
         # A tile that is −inf everywhere has mass 0, never exp(−inf + inf).
         values = jnp.exp(logs - jnp.where(jnp.isfinite(largest), largest, 0))
-        values = values.reshape(-1, len(shares))
-        peak = jnp.max(values * jnp.sum(shares, axis=1)[None, :] * volumes[:, None])
-        return jnp.dot(values, shares, precision="highest") * volumes[:, None], largest, peak
+        return jnp.dot(values.reshape(-1, len(shares)), shares, precision="highest") * volumes[:, None], largest
 
-    masses, scales, peaks = jax.lax.map(tile_masses, (quadrature.points, quadrature.volumes))
+    masses, scales = jax.lax.map(tile_masses, (quadrature.points, quadrature.volumes))
     largest = jnp.max(scales)
     # A row that is −inf everywhere stays −inf (and is refused by whoever asked), never 0/0.
     factors = jnp.exp(scales - jnp.where(jnp.isfinite(largest), largest, 0))
     masses = masses * factors[:, None, None]
     masses = _owned(masses.reshape(-1, shares.shape[1]), quadrature.rules, problem.grid.points)
-    total = jnp.sum(masses)
-    return jnp.log(masses) - jnp.log(total), jnp.max(peaks * factors) / total
+    return jnp.log(masses) - jnp.log(jnp.sum(masses))
 
 
-def _owned(masses: Float[Array, "_ corners"], rules: list[AxisRule], points: tuple[int, ...]) -> Float[Array, " S"]:
-    """Adds up, at each grid point, the masses of the corners that it owns; in a corner no point owns two pieces."""
+def _owned(masses: Any, rules: list[AxisRule], points: tuple[int, ...]) -> Any:
+    """Adds up, at each grid point, the masses `[…, pieces, corners]` that it owns; in a corner none owns two pieces."""
     pieces, corners = (_combinations([np.arange(rule.owners.shape[k]) for rule in rules]) for k in (0, 1))
     per_axis = [rule.owners[pieces[:, i, None], corners[None, :, i]] for i, rule in enumerate(rules)]
     owners = np.ravel_multi_index(per_axis, points)
     nothing = len(pieces)
     owned = np.full((math.prod(points), len(corners)), nothing)
     owned[owners, np.arange(len(corners))] = np.arange(nothing)[:, None]
-    masses = jnp.pad(masses[:nothing], ((0, 1), (0, 0)))
-    return jnp.sum(masses[owned, np.broadcast_to(np.arange(len(corners)), owned.shape)], axis=1)
+    xp = np if isinstance(masses, np.ndarray) else jnp
+    masses = masses[..., :nothing, :]
+    masses = xp.concatenate([masses, xp.zeros_like(masses[..., :1, :])], axis=-2)
+    return xp.sum(masses[..., owned, np.broadcast_to(np.arange(len(corners)), owned.shape)], axis=-1)
+
+
+def _shares(rules: list[AxisRule]) -> Float[np.ndarray, "piece_nodes corners"]:
+    return functools.reduce(np.kron, [rule.shares for rule in rules]).T
 
 
 def _combinations(axes: list[np.ndarray]) -> np.ndarray:
@@ -288,38 +289,120 @@ def _checked_cost(problem: Problem, num_nodes: int) -> int:
 
 
 def _rows(problem: Problem, states: np.ndarray, num_nodes: int, first_state: int) -> tuple[np.ndarray, float]:
-    """Masses of a few states in float64, and the largest share of a row that one node carries."""
-    batch = max(1, TILE * problem.num_actions // _per_state(problem, num_nodes))
+    """Masses of a few states in float64, and the largest share of a row that one node carries, or a bound of it."""
     with jax.enable_x64(True):
-        given, trace = (
-            (jnp.asarray(states), action_values(problem)),
-            functools.partial(_batched_rows, problem, num_nodes, batch),
-        )
-        rows = program(("rows", problem.constants, num_nodes, batch), problem.kernel.functions, trace, *given)
-        logs, peaks = (np.asarray(a) for a in rows(*given))
-    bad = ~np.isfinite(logs).any(axis=-1) | np.isnan(logs).any(axis=-1)
+        if problem.is_product:
+            masses, peak = _closed_rows(problem, states), 0.0
+        else:
+            masses, peak = _summed_rows(problem, states, num_nodes)
+    bad = ~np.isfinite(masses).all(axis=-1)
     if np.any(bad):
         s, a = (int(v) for v in np.argwhere(bad)[0])
         raise ValueError(
             f"the density of {problem.name} has no finite mass in the box at {pair_name(problem, first_state + s, a)}; "
             "the log-density must be a number at some grid point, and never NaN."
         )
-    return np.exp(logs), float(peaks.max())
+    return masses, peak
 
 
-def _batched_rows(problem: Problem, num_nodes: int, batch: int, states: Array, actions: Array) -> tuple[Array, Array]:
-    num_states, num_actions = len(states), len(actions)
-    quadrature = None if problem.is_product else _quadrature(problem, num_nodes)  # once, not in every turn of the loop
+def _closed_rows(problem: Problem, states: np.ndarray) -> Float[np.ndarray, "_ A S"]:
+    def trace(states, actions):
+        of_actions = jax.vmap(lambda state, action: jnp.exp(log_masses(problem, state, action, 1)), (None, 0))
+        return jax.lax.map(lambda state: of_actions(state, actions), states)
 
-    def row(pair):
-        return _log_row(problem, states[pair // num_actions], actions[pair % num_actions], quadrature)
+    given = jnp.asarray(states), action_values(problem)
+    rows = program(("closed rows", problem.constants), problem.kernel.functions, trace, *given)
+    return np.asarray(rows(*given))
 
-    count = num_states * num_actions
-    turns = math.ceil(count / batch)
-    # Turns of one size: a remainder would be compiled a second time. What fills the last turn up is cut off.
-    pairs = np.resize(np.arange(count), (turns, math.ceil(count / turns)))
-    logs, peaks = jax.lax.map(jax.vmap(row) if batch > 1 else lambda pair: row(pair[0]), jnp.asarray(pairs))
-    return logs.reshape(-1, problem.num_states)[:count].reshape(num_states, num_actions, -1), peaks
+
+def _summed_rows(problem: Problem, states: np.ndarray, num_nodes: int) -> tuple[Float[np.ndarray, "_ A S"], float]:
+    """By quadrature; sums are NumPy's, so that every number of nodes shares the one program that evaluates the density."""
+    rules = [axis_rule(problem.grid, i, problem.law, num_nodes) for i in range(problem.grid.dimension)]
+    positions, shares = _combinations([rule.positions for rule in rules]), _shares(rules)
+    starts, lengths = (_combinations([getattr(rule, name) for rule in rules]) for name in ("starts", "lengths"))
+    volumes, of_node = lengths.prod(axis=1), shares.sum(axis=1)
+    pairs, in_group = len(states) * problem.num_actions, max(1, SUMMED_VALUES // len(positions))
+    groups = [slice(first, first + in_group) for first in range(0, len(starts), in_group)]
+    at_once = max(1, SUMMED_VALUES // (min(in_group, len(starts)) * len(positions)))
+    masses = np.empty((pairs, len(starts), shares.shape[1]))
+    scales, peaks = np.empty((2, pairs, len(groups)))
+    evaluation = _Evaluation(problem, states)
+    blocks = [slice(first, min(first + at_once, pairs)) for first in range(0, pairs, at_once)]
+
+    def add_up(evaluate, g: int, pieces: slice, block: slice) -> None:
+        with jax.enable_x64(True):  # for this thread
+            logs = evaluate(np.arange(block.start, block.stop))
+        scales[block, g] = largest = logs.max(axis=1)
+        with np.errstate(invalid="ignore", over="ignore"):  # a density without a number is refused by whoever asked
+            # Pieces that are −inf everywhere have mass 0, never exp(−inf + inf).
+            logs -= np.where(np.isfinite(largest), largest, 0)[:, None]
+            values = np.exp(logs, out=logs).reshape(-1, len(positions))
+            sums = (values @ shares).reshape(len(logs), -1, shares.shape[1])
+            masses[block, pieces] = sums * volumes[pieces, None]
+            peaks[block, g] = highest = of_node.max() * volumes[pieces].max()
+            if not np.all(highest <= MAX_PEAK * masses[block, pieces].sum(axis=(1, 2))):
+                of_pieces = np.max(values * of_node, axis=1).reshape(len(logs), -1)
+                peaks[block, g] = np.max(of_pieces * volumes[pieces], axis=1)
+
+    # LAPACK calls of two threads can wait for each other in XLA's pool for ever.
+    with concurrent.futures.ThreadPoolExecutor(1 if calls_lapack(problem) else os.cpu_count()) as threads:
+        for g, pieces in enumerate(groups):
+            points = (starts[pieces, None] + lengths[pieces, None] * positions).reshape(-1, len(rules))
+            evaluate = evaluation.at(points)
+            list(threads.map(lambda block: add_up(evaluate, g, pieces, block), blocks))  # noqa: B023
+    largest = scales.max(axis=1)
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        factors = np.exp(scales - np.where(np.isfinite(largest), largest, 0)[:, None])
+        masses *= np.repeat(factors, [len(starts[pieces]) for pieces in groups], axis=1)[:, :, None]
+        rows = _owned(masses, rules, problem.grid.points)
+        totals = rows.sum(axis=1, keepdims=True)
+        rows /= totals
+        peak = np.max(peaks * factors / totals)
+    return rows.reshape(len(states), problem.num_actions, -1), float(peak)
+
+
+class _Evaluation:
+    """log p of pairs at points: tiles of points for the pairs in each call of one program."""
+
+    def __init__(self, problem: Problem, states: np.ndarray):
+        def trace(states, actions, numbers, tiles):
+            def tile(given):
+                state, action, number = given
+                return jax.vmap(_lifted(problem, problem.density(state, action)), in_axes=1)(tiles[number])
+
+            return jax.lax.map(tile, (states, actions, numbers))
+
+        self.states, self.actions = states, np.asarray(action_values(problem))
+        tiles = jax.ShapeDtypeStruct((TILES_PER_CALL, states.shape[1], TILE), np.float64)
+        given = *self._pairs(np.zeros(TILES_PER_CALL, np.int64)), np.zeros(TILES_PER_CALL, np.int32), tiles
+        self.run = program(("densities", problem.constants), problem.kernel.functions, trace, *given)
+
+    def at(self, points: Float[np.ndarray, "N d"]) -> Callable[[Int[np.ndarray, " P"]], Float[np.ndarray, "P N"]]:
+        """The function of pairs that has their values at these points."""
+        slabs = np.array_split(points, range(TILES_PER_CALL * TILE, len(points), TILES_PER_CALL * TILE))
+        evaluate = [self._of_slab(slab) for slab in slabs]
+        return (
+            evaluate[0] if len(evaluate) == 1 else lambda pairs: np.concatenate([part(pairs) for part in evaluate], axis=1)
+        )
+
+    def _of_slab(self, points: Float[np.ndarray, "N d"]) -> Callable[[Int[np.ndarray, " P"]], Float[np.ndarray, "P N"]]:
+        num, num_tiles = len(points), math.ceil(len(points) / TILE)
+        filled = np.pad(points, ((0, TILES_PER_CALL * TILE - num), (0, 0)), mode="edge")
+        tiles = jnp.asarray(np.ascontiguousarray(filled.reshape(TILES_PER_CALL, TILE, -1).swapaxes(1, 2)))
+
+        def evaluate(pairs):
+            items = np.arange(len(pairs) * num_tiles)
+            logs = np.empty((len(items), TILE))
+            for first in range(0, len(items), TILES_PER_CALL):
+                part = np.minimum(np.arange(first, first + TILES_PER_CALL), len(items) - 1)
+                found = self.run(*self._pairs(pairs[part // num_tiles]), (part % num_tiles).astype(np.int32), tiles)
+                logs[first : first + TILES_PER_CALL] = np.asarray(found)[: len(items) - first]
+            return logs.reshape(len(pairs), -1)[:, :num]
+
+        return evaluate
+
+    def _pairs(self, pairs: Int[np.ndarray, " P"]) -> tuple[np.ndarray, np.ndarray]:
+        return self.states[pairs // len(self.actions)], self.actions[pairs % len(self.actions)]
 
 
 def settled_nodes(problem: Problem, tolerance: float = 1e-4, num_probes: int = 8) -> int:
