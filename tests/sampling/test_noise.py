@@ -11,18 +11,23 @@ from scipy import stats
 from hamq.sampling.noise import make_noise, threefry
 from tests.stats import assert_mean_equals
 
+noise = jax.jit(make_noise, static_argnums=(0, 1, 2))
+
 
 def test_threefry_is_that_of_jax():
-    words, counter = jr.key_data(jr.key(7)), jnp.arange(50, dtype=jnp.uint32)
-    found = jax.jit(threefry)(words, jnp.uint32(5), counter)
-    wanted = threefry_2x32((words[0], words[1]), jnp.concatenate([jnp.full(50, 5, jnp.uint32), counter]))
+    @jax.jit
+    def both(words, counter):
+        wanted = threefry_2x32((words[0], words[1]), jnp.concatenate([jnp.full(50, 5, jnp.uint32), counter]))
+        return threefry(words, jnp.uint32(5), counter), wanted
+
+    found, wanted = both(np.asarray(jr.key_data(jr.key(7))), np.arange(50, dtype=np.uint32))
     np.testing.assert_array_equal(np.concatenate(found), wanted)
 
 
 @pytest.mark.parametrize(("d", "jumps"), [(2, False), (2, True), (5, True)])
 def test_a_part_has_the_numbers_of_the_whole(d, jumps):
-    start, whole = make_noise(40, d, jumps, key=jr.key(1), stream=3)
-    again, part = make_noise(15, d, jumps, key=jr.key(1), stream=3, first=20)
+    start, whole = noise(40, d, jumps, key=jr.key(1), stream=3)
+    again, part = noise(15, d, jumps, key=jr.key(1), stream=3, first=20)
     jax.tree.map(np.testing.assert_array_equal, again, start)
     jax.tree.map(lambda a, b: np.testing.assert_array_equal(a, b[20:35]), part, whole)
 
@@ -30,9 +35,10 @@ def test_a_part_has_the_numbers_of_the_whole(d, jumps):
 @pytest.mark.parametrize(("d", "jumps"), [(2, True), (5, True)])
 def test_numbers_are_independent_and_follow_their_laws(d, jumps):
     """40,000 transitions: every number of a transition by its own quantile transform, alone and in pairs."""
-    _, noise = make_noise(40_000, d, jumps, key=jr.key(2))
-    columns = [stats.norm.cdf(noise.momentum), np.exp(noise.log_uniform)[:, None], noise.mass_choice[:, None]]
-    jump = noise.jump
+    _, made = noise(40_000, d, jumps, key=jr.key(2))
+    made = jax.tree.map(np.asarray, made)
+    columns = [stats.norm.cdf(made.momentum), np.exp(made.log_uniform)[:, None], made.mass_choice[:, None]]
+    jump = made.jump
     if d == 2:
         columns += [jump.choice, stats.t.cdf(jump.student, 4), jump.even, np.exp(jump.log_uniform)[:, None]]
     else:
@@ -47,5 +53,5 @@ def test_numbers_are_independent_and_follow_their_laws(d, jumps):
 
 
 def test_streams_and_keys_differ():
-    numbers = [make_noise(5, 2, True, key=jr.key(k), stream=s)[1].momentum for k in (0, 1) for s in (0, 1)]
+    numbers = [noise(5, 2, True, key=jr.key(k), stream=s)[1].momentum for k in (0, 1) for s in (0, 1)]
     assert len(np.unique(np.concatenate(numbers))) == 4 * 10
