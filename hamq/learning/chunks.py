@@ -16,6 +16,7 @@ them last.
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
@@ -160,10 +161,13 @@ class Chains:
     def _described(self, name: str) -> tuple[Hashable, tuple, Callable]:
         """(job, functions, what is traced) of a program."""
         shared = name, self.grid.dimension, self.jumps, self.chunk
-        is_own = name in ("modes", "advance") or (name == "start" and self.sampler.dispersed)
+        sampler = self.sampler
+        if name == "info":
+            counts = sampler.num_samples, sampler.num_chains, sampler.num_warmup, sampler.num_leapfrog, sampler.dispersed
+            return (*shared, counts), (), self.info
+        is_own = name in ("modes", "advance") or (name == "start" and sampler.dispersed)
         if not is_own:
             return shared, (), getattr(self, name)
-        sampler = self.sampler
         kind = sampler.num_leapfrog, sampler.walls, float(sampler.sharpness), sampler.weighs, sampler.dispersed
         job = (*shared, self.kernel.constants, self.grid, self.law, kind)
         return job, self.kernel.functions, getattr(self, name)
@@ -176,24 +180,28 @@ class Chains:
         return jax.vmap(lambda s, a: find_modes(self._potential(s, a), s))(_lanes(states), _lanes(actions))
 
     def noise(self, key: Array, streams: Array, first: Array, count: Array) -> tuple[StartNoise, ChainNoise]:
-        """With the lanes last; zeros from `count` on, up to a block."""
-        size = NOISE_BLOCK if self.chunk % NOISE_BLOCK == 0 else self.chunk
+        """With the lanes last; on a CPU not more than about `count` transitions, and zeros after them."""
 
-        def block(number):
+        def part(size, begin):
             def of_stream(stream):
-                d, at = self.grid.dimension, first + (number * size).astype(jnp.uint32)
-                return make_noise(size, d, self.jumps, key=jr.wrap_key_data(key), stream=stream, first=at)
+                at = first + jnp.asarray(begin, jnp.uint32)
+                return make_noise(size, self.grid.dimension, self.jumps, key=jr.wrap_key_data(key), stream=stream, first=at)
 
             return jax.vmap(of_stream, out_axes=-1)(streams.reshape(-1))
 
+        if not is_cpu():
+            return part(self.chunk, 0)
+
+        size = math.gcd(self.chunk, NOISE_BLOCK)
+
         def fill(number, made):
-            start, noise = block(number)
+            start, noise = part(size, number * size)
             put = functools.partial(jax.lax.dynamic_update_slice_in_dim, start_index=number * size, axis=0)
             return start, jax.tree.map(put, made[1], noise)
 
-        start, noise = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(block, jnp.int32(0)))
-        room = jax.tree.map(lambda a: jnp.zeros((self.chunk, *a.shape[1:]), a.dtype), noise)
-        return jax.lax.fori_loop(0, -(-count // size), fill, (start, room))
+        shapes = jax.eval_shape(lambda: part(self.chunk, 0))
+        room = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
+        return jax.lax.fori_loop(0, -(-count // size), fill, room)
 
     def noise_of_rows(self, key: Array, streams: Array, first: Array, count: Array) -> tuple[StartNoise, ChainNoise]:
         """The same for rows whose lanes have one stream in common."""
@@ -236,24 +244,31 @@ class Chains:
         return jnp.exp(jax.vmap(lambda z: calibrated_weights(z.T))(functions))
 
     def _made(self, run: "Run") -> Made:
-        chunks, shape = run.chunks, run.steps.shape
+        chunks = run.chunks
         locations = _joined([(chunk.kept, chunk.locations) for chunk in chunks])
-        weights, share = (None, None) if chunks[0].functions is None else self._weights(chunks, shape)
-        info = self._info(run.modes, [_total(parts) for parts in run.chains], share, shape)
+        weights = None if chunks[0].functions is None else self._weights(chunks)
+        told = run.modes, run.chains, weights
+        info = self.info(*_host(told)) if is_cpu() else self._run("info", *told)
+        if weights is not None:
+            weights = weights.reshape(*run.steps.shape, -1)
         return Made(locations, lambda: _joined([(chunk.kept, chunk.points) for chunk in chunks]), weights, info)
 
-    def _weights(self, chunks: "list[Chunk]", shape: tuple[int, ...]) -> tuple[Any, Any]:
-        """(weights that sum to one, their effective share) of calibrated draws."""
+    def _weights(self, chunks: "list[Chunk]") -> Any:
+        """Those of calibrated draws `[lanes, n]`; they sum to one."""
         functions = _joined([(chunk.kept, chunk.functions) for chunk in chunks])
-        weights = tilt_on_host(functions) if is_cpu() else self._run("tilt", functions)
-        num = weights.shape[1]
-        share = 1 / (num * _xp().einsum("pn,pn->p", weights, weights))
-        return weights.reshape(*shape, num), share.reshape(shape)
+        return tilt_on_host(functions) if is_cpu() else self._run("tilt", functions)
 
-    def _info(self, modes: Modes, chains: list[Counted], share: Any, shape: tuple[int, ...]) -> Info:
-        sampler, modes, counted = self.sampler, _host(modes), _total(chains)
-        never_moved = _total([(chain.moves + chain.jumps == 0).astype(np.int32) for chain in chains])
+    def info(self, modes: Modes, chains: list[list[Counted]], weights: Any) -> Info:
+        """What is known of the draws of each pair `[tile, K]`; in NumPy on a CPU, traced elsewhere."""
+        sampler, xp = self.sampler, _xp()
+        totals = [_total(parts) for parts in chains]
+        counted, shape = _total(totals), totals[0].acceptance.shape
+        never_moved = _total([(chain.moves + chain.jumps == 0).astype(np.int32) for chain in totals])
         densities, gradients = sampler.evaluations(modes, self.jumps, self.grid.dimension)
+        if weights is None:
+            share = xp.ones(shape, np.float32)
+        else:
+            share = 1 / (weights.shape[1] * xp.einsum("pn,pn->p", weights, weights)).reshape(shape)
         return Info(
             acceptance=counted.acceptance / np.float32(sampler.num_samples),
             is_stuck=never_moved > 0,
@@ -262,7 +277,7 @@ class Chains:
             num_modes=modes.count.reshape(shape),
             num_crossings=counted.jumps,
             num_nonfinite=counted.nonfinite,
-            weight_share=_xp().ones(shape, np.float32) if share is None else share,
+            weight_share=share,
             has_failed=counted.failures > 0,
             density_evaluations=densities.reshape(shape),
             gradient_evaluations=gradients.reshape(shape),
@@ -283,7 +298,7 @@ def _host(tree: Any) -> Any:
 
 
 def _total(parts: list[Any]) -> Any:
-    return functools.reduce(lambda a, b: jax.tree.map(_xp().add, a, b), map(_host, parts))
+    return functools.reduce(lambda a, b: jax.tree.map(_xp().add, a, b), parts)
 
 
 def _joined(parts: list[tuple[slice, Any]]) -> Any:

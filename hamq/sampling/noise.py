@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Integer, UInt32
 
 from hamq.sampling.jumps import MAX_WHOLE, NUM_COORDINATES, CoordinateNoise, JumpNoise, normal_quantile, student_quantile
-from hamq.types import Key
+from hamq.types import Key, is_cpu
 
 
 class StartNoise(NamedTuple):
@@ -99,7 +99,8 @@ def threefry(
 ) -> tuple[UInt32[Array, "..."], UInt32[Array, "..."]]:
     """Threefry-2x32 with 20 rounds (Salmon and others 2011) of the block (stream, counter), as `jax.random` has it.
 
-    A loop of single rounds, where JAX's own writes out four at a time: that took XLA longer to compile than a chain.
+    On a CPU a loop of single rounds, where JAX's own writes out four at a time: that took XLA longer to compile than a
+    chain. An accelerator would write the numbers to memory after every round, and gets one formula.
     """
     keys = jnp.stack([words[0], words[1], words[0] ^ words[1] ^ jnp.uint32(0x1BD11BDA)])
     rounds = np.arange(1, 6)
@@ -114,7 +115,7 @@ def threefry(
         return x + added[0, i], y + added[1, i]
 
     start = jnp.broadcast_to(stream + keys[0], counter.shape), counter + keys[1]
-    return jax.lax.fori_loop(0, 20, one_round, start)
+    return jax.lax.fori_loop(0, 20, one_round, start, unroll=1 if is_cpu() else 20)
 
 
 def uniforms(shape: tuple[int, ...], *, key: Key) -> Float[Array, "..."]:

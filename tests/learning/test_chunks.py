@@ -32,6 +32,7 @@ SAMPLERS = {
 def test_chunks_make_the_draws_of_one_pair(monkeypatch, kernel, name):
     """State 0 has stream 0, which is that of `draw`; rounding may turn single acceptances, and what follows them."""
     monkeypatch.setattr(chunks, "CHUNK", 16)
+    monkeypatch.setattr(chunks, "NOISE_BLOCK", 8)
     sampler, problem = SAMPLERS[name], pose(kernel, law="linear")
     made = draw_pairs(problem, sampler, np.zeros(1, int), np.asarray([[0, 1]]), key=jr.key(3))
     state = jnp.asarray(problem.grid.states_at(np.zeros(1, int))[0], jnp.float32)

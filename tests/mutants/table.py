@@ -408,8 +408,8 @@ MUTANTS = [
     Mutant(
         "cells-of-one-volume",
         "hamq/problem/cells.py",
-        old="* volumes[:, None], largest, peak",
-        new=", largest, peak",
+        old="masses[block, pieces] = sums * volumes[pieces, None]",
+        new="masses[block, pieces] = sums",
         tests=("tests/problem/test_cells.py::test_unnormalised_rows_against_a_dense_sum[periodic0-cell]",),
     ),
     Mutant(

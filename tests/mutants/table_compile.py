@@ -38,9 +38,30 @@ COMPILE_MUTANTS = [
     Mutant(
         "warm-up-kept",
         "hamq/learning/chunks.py",
-        old="skipped, count = max(0, sampler.num_warmup - first)",
-        new="skipped, count = min(0, sampler.num_warmup - first)",
+        old="skipped = max(0, self.sampler.num_warmup - first)",
+        new="skipped = min(0, self.sampler.num_warmup - first)",
         tests=(f"{CHUNKS}::test_chunks_make_the_draws_of_one_pair",),
+    ),
+    Mutant(
+        "blocks-of-noise-share-their-numbers",
+        "hamq/learning/chunks.py",
+        old="at = first + jnp.asarray(begin, jnp.uint32)",
+        new="at = first + jnp.asarray(0 * begin, jnp.uint32)",
+        tests=(f"{CHUNKS}::test_chunks_make_the_draws_of_one_pair",),
+    ),
+    Mutant(
+        "traced-cells-of-one-volume",
+        "hamq/problem/cells.py",
+        old='precision="highest") * volumes[:, None], largest',
+        new='precision="highest"), largest',
+        tests=("tests/problem/test_cells.py::test_float32_rows_agree",),
+    ),
+    Mutant(
+        "purity-is-not-looked-at",
+        "hamq/problem/checks.py",
+        old="if texts[0] != texts[1] or",
+        new="if",
+        tests=("tests/problem/test_problem.py",),
     ),
     Mutant(
         "chains-share-their-numbers",
@@ -52,8 +73,8 @@ COMPILE_MUTANTS = [
     Mutant(
         "ridge-not-in-the-slope-on-the-host",
         "hamq/sampling/calibration.py",
-        old="slope = mean + ridge * multipliers\n        step = _solve_on_host",
-        new="slope = mean\n        step = _solve_on_host",
+        old="slope = centre + ridge * multipliers",
+        new="slope = centre",
         tests=("tests/sampling/test_calibration.py::test_the_host_finds_the_same_weights",),
     ),
     Mutant(
