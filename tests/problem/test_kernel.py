@@ -57,35 +57,36 @@ def density_of(name, dtype):
 @pytest.mark.parametrize("point", POINTS)
 def test_gradient_against_finite_differences(x64, name, point):
     density, point, h = density_of(name, jnp.float64), jnp.asarray(point), 1e-5
-    steps = h * jnp.eye(3)
     # Fourth order, so that rounding and truncation meet near 1e-10.
-    numeric = [
-        (8 * (density.log(point + e) - density.log(point - e)) - density.log(point + 2 * e) + density.log(point - 2 * e))
-        / (12 * h)
-        for e in steps
-    ]
-    np.testing.assert_allclose(density.gradient(point), numeric, rtol=1e-8, atol=1e-8)
+    shifts = np.asarray([1, -1, 2, -2])[:, None, None] * h * np.eye(3)
+    both = jax.jit(lambda at, points: (density.gradient(at), jax.vmap(jax.vmap(density.log))(points)))
+    gradient, logs = (np.asarray(found) for found in both(point, np.asarray(point) + shifts))
+    numeric = (8 * (logs[0] - logs[1]) - logs[2] + logs[3]) / (12 * h)
+    np.testing.assert_allclose(gradient, numeric, rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_curvature_against_autodiff(x64, name):
     density, point = density_of(name, jnp.float64), jnp.asarray(POINTS[0])
-    curvature = density.curvature(point)
-    full = jnp.diag(curvature) if curvature.ndim == 1 else curvature
-    np.testing.assert_allclose(full, -jax.hessian(density.log)(point), rtol=1e-9, atol=1e-12)
+    both = jax.jit(lambda point: (density.curvature(point), -jax.hessian(density.log)(point)))
+    curvature, wanted = (np.asarray(found) for found in both(point))
+    full = np.diag(curvature) if curvature.ndim == 1 else curvature
+    np.testing.assert_allclose(full, wanted, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_float32_stays_float32_and_agrees(name):
-    single = density_of(name, jnp.float32)
-    point = jnp.asarray(POINTS[0], jnp.float32)
-    assert single.log(point).dtype == single.gradient(point).dtype == single.curvature(point).dtype == jnp.float32
+
+    def values(point):
+        density = density_of(name, point.dtype)
+        return density.log(point), density.gradient(point), density.curvature(point)
+
+    single = jax.jit(values)(jnp.asarray(POINTS[0], jnp.float32))
+    assert [value.dtype for value in single] == [jnp.float32] * 3
     with jax.enable_x64(True):
-        double = density_of(name, jnp.float64)
-        at = jnp.asarray(POINTS[0])
-        wanted = np.asarray(double.log(at)), np.asarray(double.gradient(at))
-    np.testing.assert_allclose(single.log(point), wanted[0], rtol=1e-5)
-    np.testing.assert_allclose(single.gradient(point), wanted[1], rtol=1e-4, atol=1e-5)
+        wanted = [np.asarray(value) for value in jax.jit(values)(jnp.asarray(POINTS[0]))]
+    np.testing.assert_allclose(single[0], wanted[0], rtol=1e-5)
+    np.testing.assert_allclose(single[1], wanted[1], rtol=1e-4, atol=1e-5)
 
 
 def test_the_three_ways_to_give_a_covariance_agree(x64):
