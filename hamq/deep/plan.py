@@ -49,7 +49,7 @@ def make_plan(problem: Problem, config: DeepConfig, sampler: AbstractSampler) ->
     problem.require_enumerable("deep")
     _refuse(problem, config, sampler)
     sampled = problem if config.snap else _continuous(problem)
-    sampler, preparation = prepare(sampled, sampler, key=jr.key(0))
+    sampler, preparation = prepare(sampled, sampler, key=jr.key(0), by_calls=False)
     rewards, ended = reward_table(problem), terminal_table(problem)
     make = make_dqn if config.algorithm == "dqn" else make_ddpg
     learner, trained = make(problem, config, make_output(problem, config, rewards))

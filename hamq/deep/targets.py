@@ -75,8 +75,13 @@ def draw_sets(
         return DrawSets(locations, weights), spent
 
     states = jnp.asarray(problem.grid.states(), jnp.float32)
-    tile = max(1, LANES // (len(actions) * num_sets))
-    return jax.lax.map(draw_state, (states, jnp.arange(len(states))), batch_size=tile)
+    num_states, tile = len(states), max(1, LANES // (len(actions) * num_sets))
+    if num_states <= tile:
+        return jax.vmap(draw_state)((states, jnp.arange(num_states)))
+    # The last tile is filled up: what is left over would be a second program.
+    rows = jnp.resize(jnp.arange(num_states), (-(-num_states // tile), tile))
+    tiles = jax.lax.map(jax.vmap(draw_state), (states[rows], rows))
+    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[:num_states], tiles)
 
 
 def settled_sets(sampler: AbstractSampler, num_samples: int, num_sets: int | None, draws_per_pair: int) -> int:

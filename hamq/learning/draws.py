@@ -99,13 +99,16 @@ def draw_each(
     return drawn._replace(cost=drawn.cost.plus(preparation))
 
 
-def prepare(problem: Problem, sampler: AbstractSampler, *, key: Key) -> tuple[AbstractSampler, Cost]:
-    """The sampler with everything settled that is the same for all pairs, and what that cost."""
+def prepare(problem: Problem, sampler: AbstractSampler, *, key: Key, by_calls: bool = True) -> tuple[AbstractSampler, Cost]:
+    """The sampler with everything settled that is the same for all pairs, and what that cost.
+
+    by_calls    whether its draws will be made by `Drawer`, whose programs are then compiled ahead
+    """
     problem.require_enumerable("Drawing for every state and action")
     check_covariances(problem)
     sampler, info = sampler.prepare(problem, key=key)
     cost = Cost(0, int(info.density_evaluations), int(info.gradient_evaluations))
-    if is_cpu():
+    if is_cpu() and (by_calls or sampler.needs_pilot):
         Drawer(problem, sampler).compile_ahead()
     if sampler.needs_pilot:
         sampler, densities, gradients = adapted_step_size(problem, sampler, key=key)  # type: ignore[arg-type]
