@@ -1,10 +1,16 @@
 """Every Python block of README.md and docs/ runs as written, in order, as a user would run it, and so do the commands.
 
 A block after `<!-- not run: reason -->` is left out; README.md has none. One after `<!-- run in make check: reason -->` is
-long, or reads what commands wrote. A block that begins with `# name.py` is also saved under that name, for the commands.
+long, or reads what commands wrote. A page that solves or draws is compiled for many seconds: it runs in `make check` as a
+whole, and `make test` looks at the names and arguments in it. A block that begins with `# name.py` is also saved under that
+name, for the commands.
 """
 
+import ast
 import contextlib
+import inspect
+import pkgutil
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -16,6 +22,7 @@ from hamq.cli import main
 from tests.pages import PAGES, ROOT, Block, fenced_blocks, missing_output
 
 README = ROOT / "README.md"
+COMPILES = re.compile(r"\b(?:solve\w*|certify|diagnose|draw_each|train_seeds)\(")
 
 
 def python_blocks(text: str) -> list[Block]:
@@ -45,13 +52,60 @@ def as_users_have_it():
     return jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def page_to_run(page: Path):
+    """A parameter: slow if what is run of this page compiles much."""
+    blocks = python_blocks(page.read_text(encoding="utf-8"))
+    is_slow = any(COMPILES.search(block.code) for block in blocks if not block.mark)
+    return pytest.param(page, id=str(page.relative_to(ROOT)), marks=[pytest.mark.slow] if is_slow else [])
+
+
+@pytest.mark.parametrize("page", [page_to_run(page) for page in PAGES])
 def test_page_runs(page, tmp_path, monkeypatch):
     blocks = python_blocks(page.read_text(encoding="utf-8"))
     monkeypatch.chdir(tmp_path)  # what the page writes must not land in the repository
     ranks, types = as_users_have_it()
     with ranks, types:
         run_blocks(blocks, str(page))
+
+
+def wrong_uses(code: str) -> list[str]:
+    """What a block takes from hamq and is not there, and calls of it with arguments that it does not have."""
+    wrong, imported = [], {"hamq": "hamq"}
+    nodes = list(ast.walk(ast.parse(code)))
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("hamq"):
+            imported |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    for node in nodes:
+        called = node.func if isinstance(node, ast.Call) else node
+        if not isinstance(called, ast.Name | ast.Attribute) or not re.fullmatch(r"[\w.]+", name := ast.unparse(called)):
+            continue
+        first, dot, rest = name.partition(".")
+        if first not in imported:
+            continue
+        try:
+            found = pkgutil.resolve_name(imported[first] + dot + rest)
+            if isinstance(node, ast.Call) and all(word.arg for word in node.keywords):
+                inspect.signature(found).bind(*node.args, **{word.arg: word.value for word in node.keywords if word.arg})
+        except (AttributeError, ImportError, TypeError) as error:
+            wrong.append(f"line {node.lineno}: {name}: {error}")
+    return sorted(set(wrong))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_names_and_arguments_are_the_librarys(page):
+    """Of every block, those that are run in `make check` or not at all included."""
+    text = page.read_text(encoding="utf-8")
+    assert [wrong for block in python_blocks(text) for wrong in wrong_uses(block.code)] == []
+
+
+def test_wrong_names_and_arguments_are_found():
+    code = "import hamq\nfrom hamq.deep.train import train_seeds as train\n"
+    assert (
+        wrong_uses(code + "problem = hamq.problems.pendulum(points=9)\nhamq.solve(problem, key=0, max_gradients=1)\n") == []
+    )
+    for line in ("hamq.slove(1)", "hamq.problems.pendulum(pionts=9)", "train(1, cfg=2)", "hamq.IID(1, 2, 3, 4, 5, 6, 7)"):
+        assert len(wrong_uses(code + line)) == 1 and "line 3" in wrong_uses(code + line)[0], line
+    assert len(wrong_uses("from hamq.deep.train import tarin\ntarin()\n")) == 1
 
 
 LONG = [

@@ -226,7 +226,7 @@ def test_an_own_problem_that_is_another_by_now(hamq, tmp_path, asked):
     assert not asked[0]
 
 
-@pytest.mark.parametrize("method", ["exact", "guaranteed"])
+@pytest.mark.parametrize("method", ["exact", pytest.param("guaranteed", marks=pytest.mark.slow)])
 def test_what_the_library_finds(hamq, method):
     """Really certified: the exact answer lies between the bounds, but for at most one key in twenty; this one is fixed."""
     hamq(*TINY, "--iterations", 60, "--out", "run")

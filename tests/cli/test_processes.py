@@ -77,6 +77,7 @@ def wait_for_checkpoint(folder: Path, processes) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_bits_of_one(hamq, tmp_path, environment):
     words = (*SHARED, "--iterations", "20", "--json")
     (code, out, err), (other_code, *other_printed) = run(environment, 2, *words, "--out", tmp_path / "two")
@@ -89,12 +90,13 @@ def test_two_processes_give_the_bits_of_one(hamq, tmp_path, environment):
 
 
 @pytest.mark.parametrize(
-    ("killed", "then"), [(3, 2), pytest.param(0, 1, marks=pytest.mark.slow), pytest.param(1, 4, marks=pytest.mark.slow)]
+    ("num", "killed", "then"),
+    [(2, 1, 2), pytest.param(4, 0, 1, marks=pytest.mark.slow), pytest.param(4, 3, 4, marks=pytest.mark.slow)],
 )
-def test_a_killed_process_is_survived(hamq, tmp_path, environment, killed, then):
-    """Four processes, one of them killed; resumed by another number of them."""
+def test_a_killed_process_is_survived(hamq, tmp_path, environment, num, killed, then):
+    """So many processes, one of them killed; resumed by another number of them, with the bits of one process."""
     folder = tmp_path / "run"
-    with started(environment, 4, *LONG, "--out", folder, "--checkpoint-every", "1") as processes:
+    with started(environment, num, *LONG, "--out", folder, "--checkpoint-every", "1") as processes:
         wait_for_checkpoint(folder, processes)
         processes[killed].kill()
         outcomes = ended(processes, LIMIT)
@@ -102,12 +104,17 @@ def test_a_killed_process_is_survived(hamq, tmp_path, environment, killed, then)
         if index != killed:
             assert code == LOST and out == "", err
             sentences = [line for line in err.splitlines() if "process" in line]
-            assert len(sentences) == 1 and f"process {index} of 4 " in sentences[0] and "--resume" in sentences[0]
+            assert len(sentences) == 1 and f"process {index} of {num} " in sentences[0] and "--resume" in sentences[0]
             assert index == 0 or err.splitlines() == sentences  # no stack traces either
     assert "Not finished" in hamq("show", folder).out
-    again = [*LONG, "--out", folder, "--resume"]
-    codes = [hamq(*again).code] if then == 1 else [code for code, *_ in run(environment, then, *again)]
-    assert set(codes) == {0}
+    again = [*LONG, "--out", folder, "--resume", "--json"]
+    if then == 1:
+        assert hamq(*again).code == 0
+    else:
+        (code, out, err), *others = run(environment, then, *again)
+        assert code == 0, err
+        assert json.loads(out)["iterations"] == 150 and "iteration 150/150" in err  # nothing but the result on stdout
+        assert others == [(0, "", "")] * (then - 1)
     assert hamq(*LONG, "--out", "whole").code == 0
     assert table(folder) == table(tmp_path / "whole")
     assert history(folder) == history(tmp_path / "whole")

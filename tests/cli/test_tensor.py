@@ -1,4 +1,4 @@
-"""solve-tensor → show → report on chains of one and two masses."""
+"""solve-tensor → show → report on a chain of one mass."""
 
 import json
 import os
@@ -13,26 +13,37 @@ import numpy as np
 import pytest
 
 import hamq as library
+from hamq.cli import report
 from hamq.cli.progress import Progress
+from hamq.report import policy_train, tensor_page
 from hamq.runs.lock import Lock
 from hamq.runs.reading import read_run
 from tests.cli.posed import contents, history
 from tests.cli.test_refusals import assert_refused
 
 ROOT = Path(__file__).parents[2]
-QUICK = ("solve-tensor", "spring_chain", "--num-masses", 1, "--points", 5, "--rank", 3, "--iterations", 2)
-# Sweeps, frozen points and a larger rank: whatever a resumed run forgets changes its bits.
-GROWING = (
-    *("solve-tensor", "spring_chain", "--points", 5, "--seed", 3, "--sampler", "iid", "--num-samples", 4),
-    *("--rank", 2, "--max-rank", 3, "--tolerance", 1e-6, "--num-actions", 3),
+SPRING = (
+    *("solve-tensor", "spring_chain", "--num-masses", 1, "--points", 5, "--num-actions", 3),
+    *("--sampler", "iid", "--num-samples", 4),
 )
+QUICK = (*SPRING, "--rank", 3, "--iterations", 2)
+# Sweeps, frozen points and a larger rank: whatever a resumed run forgets changes its bits.
+GROWING = (*SPRING, "--seed", 3, "--rank", 2, "--max-rank", 3, "--tolerance", 1e-6)
 
 
 def result(folder: Path) -> bytes:
     return (folder / "result.npz").read_bytes()
 
 
-def test_round_trip(hamq, tmp_path):
+@pytest.fixture
+def small_page(monkeypatch):
+    """Pages whose policy is a train of rank 3, however far off, without an animation: each compiles programs of its own."""
+    monkeypatch.setattr(policy_train, "RANKS", (3,))
+    monkeypatch.setattr(tensor_page, "MAX_ERROR", 10.0)
+    monkeypatch.setattr(report, "animated", lambda _: ([], []))
+
+
+def test_round_trip(hamq, tmp_path, small_page):
     solved = hamq(*QUICK, "--out", "run", "--report")
     assert solved.code == 0 and re.search(r"spring_chain: residual .* of V at rank 3", solved.out)
     assert re.search(r"iteration 1/2, residual [\d.]+%, rank 3, [\d,]+ backups, \d+ s", solved.err)
@@ -57,10 +68,27 @@ def test_json_is_one_object(hamq):
     assert found["grid"]["periodic"] == [False, False] and len(found["ranks"]) == 1
 
 
-def test_every_option_reaches_the_solver(hamq):
+def test_every_option_reaches_the_solver(hamq, monkeypatch):
+    from hamq.cli import solve_tensor
+
+    seen = []
+
+    def another(problem, **arguments):
+        """The solution of a problem that compiles quickly."""
+        seen.append((problem, arguments))
+        spring = library.problems.spring_chain(1, points=5, num_actions=3)
+        given = {name: arguments[name] for name in ("rank", "iterations", "tolerance", "callback")}
+        return library.solve_tensor(spring, sampler=library.IID(4), **given)
+
+    monkeypatch.setattr(solve_tensor, "solve_tensor", another)
     words = "--seed 4 --sampler hmc --num-samples 6 --num-leapfrog 2 --sampler-step-size 0.3 --rank 2 --max-rank 5"
     words += " --iterations 1 --tolerance 1e9 --order 1,0 --num-starts 0 --points 5 --strength 1 --per-agent False"
     assert hamq("solve-tensor", "repelling_agents", *words.split(), "--out", "run").code == 0
+    ((problem, arguments),) = seen
+    assert (problem.name, problem.grid.points, problem.law) == ("repelling_agents", (5, 5), "linear")
+    given = {"rank": 2, "max_rank": 5, "iterations": 1, "tolerance": 1e9, "order": [1, 0], "num_starts": 0, "key": 4}
+    assert {name: arguments[name] for name in given} == given
+    assert arguments["sampler"] == library.HMC(6, 2, 0.3)
     config = read_run("run").config
     expected = {"command": "solve-tensor", "seed": 4, "rank": 2, "max_rank": 5, "iterations": 1, "tolerance": 1e9}
     assert (expected | {"order": [1, 0], "num_starts": 0}).items() <= config.items()
@@ -157,7 +185,7 @@ def test_a_real_interrupt(tmp_path):
     assert len(read_run(tmp_path / "run").history) >= 1
 
 
-def test_a_finished_run_is_not_run_again(hamq, tmp_path):
+def test_a_finished_run_is_not_run_again(hamq, tmp_path, small_page):
     hamq(*QUICK, "--out", "run")
     before = contents(tmp_path / "run")
     again = hamq(*QUICK, "--out", "run", "--resume", "--json")
@@ -215,7 +243,7 @@ def test_refusals(hamq, tmp_path, words, sentence):
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["others", "report.html"]
 
 
-def test_report_never_replaces_what_is_not_ours(hamq, tmp_path):
+def test_report_never_replaces_what_is_not_ours(hamq, tmp_path, small_page):
     hamq(*QUICK, "--out", "run")
     kept = contents(tmp_path / "run")
     (tmp_path / "note.html").write_text("<html>mine</html>")
@@ -250,9 +278,9 @@ def make(points=5, goal=0.0):
 """
 
 
-def test_own_problem_and_its_page(hamq, tmp_path):
+def test_own_problem_and_its_page(hamq, tmp_path, small_page):
     (tmp_path / "mine.py").write_text(MINE)
-    words = ("solve-tensor", "mine.py:make", "--set", "points=4", "--rank", 2, "--iterations", 2, "--out", "run", "--report")
+    words = ("solve-tensor", "mine.py:make", "--set", "points=4", "--rank", 3, "--iterations", 2, "--out", "run", "--report")
     assert hamq(*words).code == 0
     page = (tmp_path / "run" / "report.html").read_text()
     assert "</script><b>" not in page and "&lt;/script&gt;&lt;b&gt;{{data}}" in page and "Greedy action" in page
@@ -268,9 +296,9 @@ def test_own_problem_and_its_page(hamq, tmp_path):
 
 def test_load_tensor_gives_the_solution_of_the_run(hamq):
     hamq(*QUICK, "--seed", 3, "--out", "run")
-    problem = library.problems.spring_chain(1, points=5)
+    problem = library.problems.spring_chain(1, points=5, num_actions=3)
     found = library.load_tensor("run", problem)
-    solved = library.solve_tensor(problem, rank=3, iterations=2, key=3)
+    solved = library.solve_tensor(problem, sampler=library.IID(4), rank=3, iterations=2, key=3)
     states = np.random.default_rng(0).uniform(problem.grid.lower, problem.grid.upper, (20, 2))
     for name in ("value", "q", "policy", "actions", "backup"):
         assert getattr(found, name)(states).tobytes() == getattr(solved, name)(states).tobytes(), name
@@ -280,5 +308,5 @@ def test_load_tensor_gives_the_solution_of_the_run(hamq):
         solved.residual,
         solved.ranks,
     )
-    other = library.solve_tensor(problem, rank=3, iterations=2, key=4)
+    other = library.solve_tensor(problem, sampler=library.IID(4), rank=3, iterations=2, key=4)
     assert not np.array_equal(found.q(states), other.q(states))

@@ -39,7 +39,7 @@ SCALE = [
         "hamq/cli/processes.py",
         old='words["start"] = arrays if words["start"] else None',
         new='words["start"] = None',
-        tests=(f"{PROCESSES}::test_a_killed_process_is_survived[3-2]",),
+        tests=(f"{PROCESSES}::test_a_killed_process_is_survived[2-1-2]",),
     ),
     Mutant(
         "endless-patience",

@@ -5,11 +5,16 @@ import dataclasses
 import json
 import re
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from hamq.exact.solution import History
 from hamq.problem import zoo
+from hamq.problem.actions import ProductActions
+from hamq.problem.grid import Grid
+from hamq.problem.kernel import GaussianKernel
+from hamq.problem.problem import Problem
 from hamq.report import policy_train as policy_module
 from hamq.report import tensor_page
 from hamq.report.facts import described
@@ -18,19 +23,38 @@ from hamq.report.policy_train import action_ranges, policy_train
 from hamq.report.run_page import Exact, Shown, Written, write_run_page
 from hamq.runs.manifest import Manifest, package_versions
 from hamq.runs.reading import Run
+from hamq.sampling.iid import IID
 from hamq.tensor import train
 from hamq.tensor.solve import solve_tensor
+
+RANKS = policy_module.RANKS
+
+
+@pytest.fixture(autouse=True)
+def one_rank(monkeypatch):
+    """Each rank compiles programs of its own; test_larger_ranks_wait_for_the_budget has them all."""
+    monkeypatch.setattr(policy_module, "RANKS", (4,))
 
 
 @pytest.fixture(scope="module")
 def solved():
-    return solve_tensor(zoo.spring_chain(1, points=5), rank=3, iterations=3)
+    problem = zoo.spring_chain(1, points=5, num_actions=3)
+    return solve_tensor(problem, sampler=IID(4), rank=3, iterations=2)
 
 
 @pytest.fixture(scope="module")
 def driven():
-    """Two actuators."""
-    return solve_tensor(zoo.pendulum_chain(2, num_actuators=2, points=3, num_actions=3), rank=2, iterations=2)
+    """Two actuators, each of a coordinate of its own."""
+    problem = Problem(
+        grid=Grid([-1.0, -1.0], [1.0, 1.0], [4, 5]),
+        actions=ProductActions([[-3.0, 0.0, 3.0], [-3.0, 0.0, 3.0]]),
+        kernel=GaussianKernel(lambda state, action: 0.9 * state + 0.1 * action, [0.1, 0.1]),
+        reward=lambda state, action: -jnp.sum(state**2) - 0.01 * action[0] ** 2,
+        discount=0.9,
+        law="linear",
+        expected=("aliasing", "noise", "outside"),
+    )
+    return solve_tensor(problem, sampler=IID(4), rank=2, iterations=1)
 
 
 def as_run(solution, path, name="spring") -> Run:
@@ -42,13 +66,13 @@ def as_run(solution, path, name="spring") -> Run:
         "upper": list(grid.upper),
         "periodic": list(grid.periodic),
     }
-    summary = last | {"grid": box, "num_actions": 9, "ranks": list(solution.ranks), "order": list(solution.order)}
+    summary = last | {"grid": box, "num_actions": 3, "ranks": list(solution.ranks), "order": list(solution.order)}
     summary |= {"name": name, "law": "linear", "iterations": len(solution.history)}
     config = {
         "command": "solve-tensor",
         "problem": {"name": "spring_chain", "options": {"num_masses": 1}},
         "seed": 0,
-        "sampler": {"kind": "IID", "n": 32},
+        "sampler": {"kind": "IID", "n": 4},
     }
     return Run(
         path=path,
@@ -85,7 +109,7 @@ def test_the_page_holds_value_policy_and_facts(tmp_path, solved):
     assert action["name"] == "Greedy action" and action["isDiverging"]
     assert re.fullmatch(r"rms error [\d.]+ %", action["note"])
     assert written.layers == (value["name"], action["name"]) and is_page(written.path)
-    for part in ("spring_chain(num_masses=1)", "25 states × 9 actions", "linear", "IID(n=32)", "jax ", solved.result[:20]):
+    for part in ("spring_chain(num_masses=1)", "25 states × 3 actions", "linear", "IID(n=4)", "jax ", solved.result[:20]):
         assert part in text, part
     assert "off by" in text and "Residual, held out" in text and "Largest rank" in text
 
@@ -108,9 +132,9 @@ def test_the_error_is_that_of_what_is_shown(solved, monkeypatch):
 
 def test_larger_ranks_wait_for_the_budget(solved, monkeypatch):
     monkeypatch.setattr(policy_module, "GOOD", 0.0)
+    monkeypatch.setattr(policy_module, "RANKS", RANKS)
     tried = []
-    fitted = policy_module._fitted
-    monkeypatch.setattr(policy_module, "_fitted", lambda *given: tried.append(given[3]) or fitted(*given))
+    monkeypatch.setattr(policy_module, "_fitted", lambda *given: tried.append(given[3]) or train.constant([5, 5], 0.0))
     policy_train(solved, 0, budget=0.0)
     assert tried == [4]
     policy_train(solved, 0)
@@ -163,7 +187,7 @@ def test_the_error_of_v_is_that_at_the_nodes(tmp_path, solved):
 
 def test_a_train_and_a_table_stand_side_by_side(tmp_path, solved):
     run = as_run(solved, tmp_path)
-    table = dataclasses.replace(run, cores=None, order=None, q=np.zeros((25, 9)), history=History(residual=[0.5]))
+    table = dataclasses.replace(run, cores=None, order=None, q=np.zeros((25, 3)), history=History(residual=[0.5]))
     table = dataclasses.replace(table, config=run.config | {"command": "exact"})
     written = write_run_page(tmp_path / "page.html", [Shown("train", run, None, solved), Shown("table", table)])
     kinds = {(layer["name"], layer["kind"], layer["run"]) for layer in layers(written.path.read_text())}
