@@ -7,10 +7,10 @@ horizon, and it finds the sequence that lies uphill, not the best of all.
 """
 
 import dataclasses
+import functools
 import math
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,6 +19,7 @@ from jaxtyping import Array, Float
 from hamq.certificates.action_range import action_range, as_actions, nearest_actions
 from hamq.problem.kernel import GaussianKernel
 from hamq.problem.problem import Problem
+from hamq.problem.programs import program
 from hamq.sampling.draws import require_count
 
 LONGEST = 40
@@ -81,11 +82,16 @@ def sequence_return(problem: Problem, state: Float[Array, " d"], actions: Float[
     return jnp.sum(jax.lax.scan(move, (state, jnp.ones_like(discount)), actions)[1])
 
 
-@eqx.filter_jit
 def plan_each(
     problem: Problem, low: Array, high: Array, horizon: int, num_steps: int, states: Float[Array, "B d"]
 ) -> tuple[Float[Array, "B H k"], Float[Array, " B"]]:
     """(the best sequences found, their returns) of a batch of states; actions from low to high `[1, k]`."""
+    job = ("plan", problem.constants, problem.discount, len(problem.functions), horizon, num_steps)
+    trace = functools.partial(_plan_each, problem, horizon, num_steps)
+    return program(job, problem.functions, trace, low, high, states)(low, high, states)
+
+
+def _plan_each(problem: Problem, horizon: int, num_steps: int, low: Array, high: Array, states: Array):
 
     def value(shares, state):
         return sequence_return(problem, state, (low + high) / 2 + (high - low) / 2 * shares)

@@ -22,11 +22,12 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, UInt32
 
 from hamq.certificates.statistics import difference_interval
 from hamq.problem.kernel import CorrelatedDensity, GaussianKernel, ProductDensity
 from hamq.problem.problem import Problem
+from hamq.problem.programs import program
 from hamq.sampling.draws import require_count
 from hamq.sampling.importance import Importance
 from hamq.tensor.backup import ended
@@ -98,18 +99,41 @@ class Step(NamedTuple):
     effective: Float[Array, " B"]
 
 
-@eqx.filter_jit
-def step(model: Model, states: Float[Array, "B d"], actions: Array, *, key: Key) -> Step:
+def step(model: Model, states: Float[Array | np.ndarray, "B d"], actions: Array | np.ndarray, *, key: Key) -> Step:
     """Rewards of this step and the next states; a rollout that has ended stays where it is and is paid nothing."""
-    normal_key, uniform_key = jr.split(key)
+    return run_model("step", model, take_step, states, actions, jr.key_data(key))
+
+
+def run_model(job: str, model: Model, trace: Callable[..., Any], *given: Any) -> Any:
+    """`trace` of the model and of arrays, compiled for the problem's functions and kept as long as they are."""
+    problem, num_draws = model.problem, model.num_draws
+    about = (job, problem.constants, problem.discount, len(problem.functions), num_draws)
+    arrays = (model.law, *given)
+    run = program(about, problem.functions, lambda law, *given: trace(Model(problem, law, num_draws), *given), *arrays)
+    return run(*arrays)
+
+
+def take_step(model: Model, states: Float[Array, "B d"], actions: Array, words: UInt32[Array, " 2"]) -> Step:
+    """`step` with the words of a key, traced."""
+    normal_key, uniform_key = jr.split(jr.wrap_key_data(words))
     size, d = states.shape
     normals = jr.normal(normal_key, (size, d, model.num_draws))
     uniforms = jr.uniform(uniform_key, (size,))
-    given = (states, actions, normals, uniforms)
-    found, effective = jax.lax.map(lambda one: model.next_state(*one), given, batch_size=min(size, ROLLOUTS_PER_TILE))
+    found, effective = _in_tiles(
+        lambda given: jax.vmap(model.next_state)(*given), (states, actions, normals, uniforms), size
+    )
     is_over = ended(model.problem, states)
     rewards = jax.vmap(lambda state, action: jnp.asarray(model.problem.reward(state, action)))(states, actions)
     return Step(jnp.where(is_over[:, None], states, found), jnp.where(is_over, 0, rewards), effective)
+
+
+def _in_tiles(function: Callable, given: tuple[Array, ...], size: int) -> tuple[Array, ...]:
+    """`function` of all rows, tile by tile; the last one is filled up: what is left over would be a second program."""
+    if size <= ROLLOUTS_PER_TILE:
+        return function(given)
+    rows = jnp.resize(jnp.arange(size), (-(-size // ROLLOUTS_PER_TILE), ROLLOUTS_PER_TILE))
+    tiles = jax.lax.map(function, tuple(a[rows] for a in given))
+    return tuple(a.reshape(-1, *a.shape[2:])[:size] for a in tiles)
 
 
 class Difference(NamedTuple):
@@ -191,11 +215,11 @@ def _follow(model: Model, name: str, policy: Policy, starts: np.ndarray, steps: 
     returns, visited, effective = np.zeros(len(starts)), [starts], []
     for t in range(steps):
         actions = _checked(problem, f"rollouts: policy {name!r} at step {t}", policy(states), len(states))
-        moved = step(model, jnp.asarray(states), jnp.asarray(actions), key=jr.fold_in(key, t))
+        moved = step(model, np.asarray(states, np.float32), actions, key=jr.fold_in(key, t))
         returns += problem.discount**t * np.asarray(moved.rewards, np.float64)
         states = np.asarray(moved.states)
         visited.append(states)
-        effective.append(float(jnp.mean(moved.effective)))
+        effective.append(float(np.mean(moved.effective)))
     if not np.all(np.isfinite(returns)):
         first = int(np.argmax(~np.isfinite(returns)))
         raise ValueError(f"rollouts: the return of policy {name!r} from start {first} is {returns[first]}.")

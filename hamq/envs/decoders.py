@@ -14,27 +14,28 @@ States are worked on in tiles of one size, so that the action of a state never d
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, get_args
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from hamq.certificates.rollouts import Model, make_model
+from hamq.certificates.rollouts import make_model
 from hamq.exact.solution import Solution
 from hamq.problem.actions import ProductActions, check_actions, is_same_set
 from hamq.problem.grid import Grid
 from hamq.problem.kernel import CorrelatedDensity, GaussianKernel, ProductDensity
 from hamq.problem.normal import axis_log_masses
 from hamq.problem.problem import Problem, listed_actions
+from hamq.problem.programs import program
 from hamq.sampling.draws import require_count
 from hamq.tensor.gaussian import cut_draws, shared_normals
 from hamq.tensor.solution import TensorSolution
-from hamq.tensor.tilted import tilted_draws
+from hamq.tensor.tilted import TiltedLaw, tilted_draws
 
 Decoder = Literal["nearest", "interpolate", "lookahead"]
 DECODERS = get_args(Decoder)
@@ -48,7 +49,7 @@ REACH = 8.0
 class Draws(NamedTuple):
     """How an expectation is sampled where it has no closed form; all states and actions share the normals."""
 
-    model: Model
+    law: TiltedLaw | None
     normals: Float[Array, "d n"]
 
 
@@ -73,9 +74,14 @@ class TablePolicy:
             table, dtype = self.q, jnp.result_type(float)
             if self.decoder == "lookahead":
                 table = self.q.max(axis=1)
-            given = (self.decoder, self.problem, self.draws, jnp.asarray(table, dtype), jnp.asarray(self.actions, dtype))
+            shared = self.draws, np.asarray(table, dtype), np.asarray(self.actions, dtype)
+            tiles = tiles.astype(dtype)
+            trace = functools.partial(_scores, self.decoder, self.problem)
+            problem, given = self.problem, (*shared, tiles[0])
+            job = ("scores", self.decoder, problem.constants, problem.discount, len(problem.functions))
+            run = program(job, problem.functions, trace, *given)
             # One call per tile: XLA rounds a loop over tiles differently when there is only one.
-            found = np.concatenate([np.asarray(_scores(*given, jnp.asarray(tile, dtype)), np.float64) for tile in tiles])
+            found = np.concatenate([np.asarray(run(*shared, tile), np.float64) for tile in tiles])
         return found[: len(states)]
 
     def __repr__(self) -> str:
@@ -167,10 +173,9 @@ def _tensor_policy(solution: TensorSolution, decoder: str, problem: Problem | No
 
 def _draws(problem: Problem, num_draws: int | None) -> Draws:
     model = make_model(problem, num_draws)
-    return Draws(model, jnp.asarray(shared_normals(model.num_draws, problem.grid.dimension, 0), jnp.float32))
+    return Draws(model.law, jnp.asarray(shared_normals(model.num_draws, problem.grid.dimension, 0), jnp.float32))
 
 
-@eqx.filter_jit
 def _scores(decoder: str, problem: Problem, draws: Draws | None, table: Array, actions: Array, tile: Array) -> Array:
     """Scores `[TILE, C]`; `table` is V for lookahead and Q for the others."""
     grid = problem.grid
@@ -239,13 +244,13 @@ def _axis_masses(problem: Problem, axis: int, width: int, mean: Float[Array, ""]
 
 def _sampled_mean(problem: Problem, draws: Draws, values: Float[Array, " S"], state: Array, action: Array) -> Array:
     """Weighted mean of V over the draws."""
-    if draws.model.law is None:
+    if draws.law is None:
         density = problem.density(state, action)
         assert isinstance(density, (ProductDensity, CorrelatedDensity))
         points, log_weights = cut_draws(density, problem.grid, draws.normals)
         weights = jax.nn.softmax(log_weights)
     else:
-        points, weights = tilted_draws(problem, draws.model.law, state, action)
+        points, weights = tilted_draws(problem, draws.law, state, action)
 
     def value(point):
         return problem.grid.interpolate(values, point) if problem.law == "linear" else values[problem.grid.locate(point)]

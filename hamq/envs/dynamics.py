@@ -7,15 +7,13 @@ use. Every step takes one JAX key from Gymnasium's generator, so that a seed dec
 import warnings
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 from gymnasium import spaces
 from jaxtyping import Bool, Float, Int
 
-from hamq.certificates.rollouts import FEWEST, Model, make_model, step
+from hamq.certificates.rollouts import FEWEST, Model, make_model, run_model, take_step
 from hamq.problem.actions import ProductActions
 from hamq.problem.problem import Problem
 from hamq.tensor.backup import ended
@@ -35,10 +33,9 @@ class Moved(NamedTuple):
     is_terminal: Bool[np.ndarray, " B"]
 
 
-@eqx.filter_jit
 def _advance(model: Model, states: Any, actions: Any, words: Any):
-    """`step` of a batch with the key of two random `words`, and what of it has ended."""
-    moved = step(model, states, actions, key=jr.wrap_key_data(words))
+    """A step of a batch with the key of two random `words`, and what of it has ended."""
+    moved = take_step(model, states, actions, words)
     low, high = (jnp.asarray(end, states.dtype)[None, :] for end in (model.problem.grid.lower, model.problem.grid.upper))
     inside = jnp.clip(moved.states, low, high)  # of float32's rounding alone: the law has no mass beyond the walls
     return inside, moved.rewards, ended(model.problem, inside), jnp.mean(moved.effective)
@@ -87,7 +84,7 @@ class Dynamics:
     def move(self, states: Float[np.ndarray, "B d"], actions: np.ndarray, generator: np.random.Generator) -> Moved:
         """Next states, the rewards of the states that are left, and whether the next ones end an episode."""
         words = generator.integers(2**32, size=2, dtype=np.uint32)
-        found, rewards, is_terminal, effective = _advance(self.model, states, actions, words)
+        found, rewards, is_terminal, effective = run_model("advance", self.model, _advance, states, actions, words)
         if self.model.num_draws > 1 and len(self._watched) < NUM_WATCHED:
             self._watch(float(effective))
         return Moved(np.array(found), np.asarray(rewards), np.asarray(is_terminal))

@@ -123,6 +123,11 @@ class Problem(eqx.Module):
         return self.kernel.at(self.grid, state, action)
 
     @property
+    def functions(self) -> tuple[UserFunction, ...]:
+        """All functions of the user: what is compiled for them is kept as long as they are."""
+        return (*self.kernel.functions, self.reward, *(() if self.terminal is None else (self.terminal,)))
+
+    @property
     def constants(self) -> Hashable:
         """What a compiled program of the kernel depends on beside its functions and arrays that it is given."""
         return self.kernel.constants, self.grid, self.law, self.is_product

@@ -269,7 +269,7 @@ class Engine:
     def _program(self, function, shared: tuple, rows: tuple, find: Callable[..., Any]):
         """What `find`, of `programs.py`, has for a function of the rows of a chunk and of what they share."""
         problem, choices, expectation = self.bellman.problem, self.bellman.choices, self.bellman.expectation
-        functions = (*problem.kernel.functions, problem.reward, *(() if problem.terminal is None else (problem.terminal,)))
+        functions = problem.functions
         of_problem = (problem.grid, problem.discount, problem.kernel.constants, problem.is_product, len(functions))
         job = (function, self._tile, of_problem, choices.sizes, choices.is_product, expectation.constants)
         return find(job, functions, _tiled(function, self._together, self._tile), self._arrays, shared, rows)
