@@ -3,6 +3,7 @@
 Nothing of `hamq` may be imported before this file has run, or its annotations are not checked.
 """
 
+import ctypes
 import gc
 import os
 import platform
@@ -52,9 +53,14 @@ if (folder := compilation_cache()) is not None:
 def compiled_code_is_forgotten():
     """What a whole suite compiles is gigabytes for each worker: it is dropped between files once it is too much."""
     yield
-    if _resident_bytes() > 1.5e9:
+    if _resident_bytes() > 1.2e9:
+        from hamq.problem import programs
+
+        programs.forget_all()
         jax.clear_caches()
         gc.collect()
+        if platform.libc_ver()[0] == "glibc":  # which keeps what is free until it is asked
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 def _resident_bytes() -> float:

@@ -69,6 +69,13 @@ def remembered(job: Hashable, functions: Functions, find: Callable[[], Any]) -> 
     return _programs.facts[key]
 
 
+def forget_all() -> None:
+    """Releases every program, whoever's it is; each is compiled again when it is asked for."""
+    with _programs.lock:
+        _programs.found.clear()
+        _programs.facts.clear()
+
+
 def _references(functions: Functions) -> tuple[weakref.ref, ...]:
     return tuple(weakref.ref(function, _programs.forget) for function in functions)
 
