@@ -5,10 +5,14 @@ import threading
 import weakref
 
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
+import hamq
+from hamq.learning.draws import draw_each
 from hamq.problem import programs
 from hamq.problem.programs import compile_beside, program
+from hamq.problem.tables import reward_table
 
 
 @pytest.fixture
@@ -78,3 +82,22 @@ def test_threads_that_ask_for_one_program_compile_it_once(num_traces):
     for thread in threads:
         thread.join()
     assert len(traces) == 1 and len(set(map(id, found))) == 1
+
+
+def test_arrays_of_numpy_serve_both_precisions():
+    """JAX keeps the constant of an array: traced in float64 for the reward, it must not turn up in a program of float32."""
+    target = np.asarray([0.3, -0.2])
+
+    def reward(state, action):
+        return -jnp.sum((state - target) ** 2) + 0 * action
+
+    def logdensity(next_state, state, action):
+        return -jnp.sum((next_state - 0.8 * state - 0.1 * action - target) ** 2)
+
+    grid = hamq.Grid([-1.0, -1.0], [1.0, 1.0], [3, 3])
+    problem = hamq.Problem(grid, [-1.0, 1.0], hamq.UnnormalizedKernel(logdensity), reward, 0.9)
+    for _ in range(2):
+        assert reward_table(problem).dtype == np.float64
+        drawn = draw_each(problem, hamq.Importance(4), key=0)
+        assert drawn.weights is not None
+        assert drawn.weights.dtype == np.float32
