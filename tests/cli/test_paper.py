@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hamq.cli import options
-from hamq.paper import plan
+from hamq.paper import page, plan
 from hamq.paper.plan import Scale
 
 TINY = Scale(2, 2, 1, 2, 1, 50, 50, True)
@@ -49,8 +49,10 @@ def test_studies_are_made_once(hamq, tmp_path, monkeypatch):
     assert other.code == 2 and "another scale" in other.err and "--out" in other.err
 
 
-def test_pictures_from_the_records_of_the_repository(hamq, tmp_path):
+def test_pictures_from_the_records_of_the_repository(hamq, tmp_path, monkeypatch):
     """Records are enough: nothing is run again, and a page with marks gets its parts."""
+    monkeypatch.setattr(plan.FIGURES["fig3"], "VARIANTS", ("ours",))  # one picture of three that are drawn alike
+    monkeypatch.setattr(page, "DOTS", 50)
     shutil.copytree(RECORDS, tmp_path / "copy" / "records")
     (tmp_path / "page.md").write_text("<!-- made by `hamq paper`: fig3 -->\n<!-- end -->\n")
     drawn = hamq("paper", "fig3", "--out", "copy", "--page", "page.md")

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
 from hamq.paper import page, tables
 from hamq.paper.evidence import Evidence
@@ -76,7 +77,8 @@ def test_networks_learn_with_the_faster_preset(evidence):
     assert missed == ["double_integrator/ours-ddpg-iid-2"]
 
 
-def test_pictures_and_page_are_written(tmp_path):
+def test_pictures_and_page_are_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(page, "DOTS", 50)
     records = records_of(FIGURES["fig2"].GROUPS, 2)
     evidence = Evidence(records, {})
     drawn = page.draw(evidence, ["fig2", "rates"], tmp_path, "quick run")
@@ -102,8 +104,9 @@ def test_marks(tmp_path):
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_quick_studies_say_so_once(tmp_path, evidence, name):
+def test_quick_studies_say_so_once(tmp_path, monkeypatch, evidence, name):
     """`antithetic` and `rates` have a note of their own, which nothing else may cover; `low_rank` is never quick."""
+    monkeypatch.setattr(Figure, "savefig", lambda *_, **__: None)  # the words are there before
     study = evidence.studies[name] | {"quick": True}
     (picture,) = page.draw(Evidence({}, {name: study}), [name], tmp_path, "quick run: 2 seeds")[name]
     notes = [text.get_text() for text in picture.figure.texts if "quick" in text.get_text()]

@@ -13,6 +13,7 @@ import pytest
 import hamq
 from hamq.certificates.rollouts import rollouts
 from hamq.problem import zoo
+from hamq.problem.actions import ProductActions
 from hamq.problem.scene import TONES, Box, Disc, Line, Scene
 from hamq.report.animation import UNITS, make_animation, table_policy
 from hamq.types import Law
@@ -26,13 +27,21 @@ def shapes(state, action):
 SCENE = Scene((-2.0, 2.0, -1.0, 1.0), shapes)
 
 
+def mean(state, action):
+    return state + 0.1 * jnp.stack([state[1], action])
+
+
+def reward(state, action):
+    return -(state[0] ** 2) - action**2 / 10
+
+
 def posed(law: Law = "linear", scene: Scene | None = SCENE, terminal=None, covariance=1e-10) -> hamq.Problem:
     """A slider with almost no noise: x' = x + v/10, v' = v + a/10, paid −x² − a²/10."""
     return hamq.Problem(
         grid=hamq.Grid([-1.0, -1.0], [1.0, 1.0], [5, 9]),
         actions=jnp.array([-1.0, 0.0, 1.0]),
-        kernel=hamq.GaussianKernel(mean=lambda s, a: s + 0.1 * jnp.stack([s[1], a]), covariance=[covariance, covariance]),
-        reward=lambda s, a: -(s[0] ** 2) - a**2 / 10,
+        kernel=hamq.GaussianKernel(mean, covariance=[covariance, covariance]),
+        reward=reward,
         discount=0.9,
         terminal=terminal,
         law=law,
@@ -168,7 +177,15 @@ def test_without_a_scene_there_are_curves_only():
 
 
 def test_two_actuators():
-    problem = zoo.spring_chain(2, points=3, num_actions=3, num_actuators=2)
+    problem = hamq.Problem(
+        grid=hamq.Grid([-1.0, -1.0], [1.0, 1.0], [5, 9]),
+        actions=ProductActions([[-0.5, 0.0, 0.5], [-0.5, 0.0, 0.5]]),
+        kernel=hamq.GaussianKernel(lambda s, a: s + 0.1 * a, covariance=[0.01, 0.01]),
+        reward=lambda s, a: -jnp.sum(s**2),
+        discount=0.9,
+        law="linear",
+        expected=("aliasing", "noise", "outside"),
+    )
     push = {"push": lambda states: np.tile(np.array([1.0, -1.0]) * 0.5, (len(states), 1))}
     (rollout,) = make_animation(problem, push, steps=2).rollouts
     np.testing.assert_array_equal(rollout.actions, [[0.5, -0.5]] * 2)

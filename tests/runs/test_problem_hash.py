@@ -11,17 +11,21 @@ from hamq.runs.problem_hash import _rounded, problem_hash
 from tests.exact.posed import maze, spiky
 
 
+def mean(state, action):
+    return jnp.stack([state[0] + action, 0.5 * state[1]])
+
+
+def cosine(state, action):
+    return jnp.cos(3 * state[0]) - 0.1 * action**2
+
+
 def posed(**changes) -> Problem:
     """A walk on a strip; every argument of Problem may be changed."""
-
-    def mean(state, action):
-        return jnp.stack([state[0] + action, 0.5 * state[1]])
-
     arguments = {
         "grid": Grid([-1.0, -2.0], [1.0, 2.0], [5, 7], [False, True]),
         "actions": np.asarray([-0.5, 0.0, 0.5]),
         "kernel": GaussianKernel(mean, [0.3, 0.5]),
-        "reward": lambda state, action: jnp.cos(3 * state[0]) - 0.1 * action**2,
+        "reward": cosine,
         "discount": 0.9,
         "name": "strip",
         "expected": ("aliasing", "noise", "outside"),
@@ -54,13 +58,9 @@ CHANGES = {
     "terminal": {"terminal": lambda state: state[0] > 0.9},
     "other terminal": {"terminal": lambda state: state[0] > 0.4},
     "mean": {"kernel": GaussianKernel(lambda s, a: jnp.stack([s[0] + a, 0.5001 * s[1]]), [0.3, 0.5])},
-    "covariance": {"kernel": GaussianKernel(lambda s, a: jnp.stack([s[0] + a, 0.5 * s[1]]), [0.3, 0.5001])},
-    "variances by pair": {
-        "kernel": GaussianKernel(
-            lambda s, a: jnp.stack([s[0] + a, 0.5 * s[1]]), lambda s, a: jnp.stack([0.3 + 0.1 * s[0] ** 2, 0.5 + 0 * a])
-        )
-    },
-    "full covariance": {"kernel": GaussianKernel(lambda s, a: jnp.stack([s[0] + a, 0.5 * s[1]]), [[0.3, 0.1], [0.1, 0.5]])},
+    "covariance": {"kernel": GaussianKernel(mean, [0.3, 0.5001])},
+    "variances by pair": {"kernel": GaussianKernel(mean, lambda s, a: jnp.stack([0.3 + 0.1 * s[0] ** 2, 0.5 + 0 * a]))},
+    "full covariance": {"kernel": GaussianKernel(mean, [[0.3, 0.1], [0.1, 0.5]])},
     "density": {"kernel": rippled(0.3)},
     "other density": {"kernel": rippled(0.3001)},
 }
