@@ -407,14 +407,14 @@ MUTANTS = [
     ),
     Mutant(
         "cells-of-one-volume",
-        "hamq/problem/cells.py",
+        "hamq/problem/quadrature.py",
         old="masses[block, pieces] = sums * volumes[pieces, None]",
         new="masses[block, pieces] = sums",
         tests=("tests/problem/test_cells.py::test_unnormalised_rows_against_a_dense_sum[periodic0-cell]",),
     ),
     Mutant(
         "correlated-circle-of-one-turn",
-        "hamq/problem/cells.py",
+        "hamq/problem/quadrature.py",
         old="if not isinstance(density, CorrelatedDensity) or not any(problem.grid.periodic):",
         new="if density is not None:",
         tests=("tests/problem/test_cells.py::test_correlated_rows_against_a_dense_sum[periodic1-cell]",),

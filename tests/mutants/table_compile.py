@@ -51,7 +51,7 @@ COMPILE_MUTANTS = [
     ),
     Mutant(
         "traced-cells-of-one-volume",
-        "hamq/problem/cells.py",
+        "hamq/problem/quadrature.py",
         old='precision="highest") * volumes[:, None], largest',
         new='precision="highest"), largest',
         tests=("tests/problem/test_cells.py::test_float32_rows_agree",),
