@@ -10,6 +10,7 @@ sums exactly, are drawn. The nodes of a round are fresh, so that rms(y − V) be
 """
 
 import dataclasses
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -130,8 +131,7 @@ class NetworkSolution:
 
     def actions(self, states: Any) -> Float[np.ndarray, "B *k"]:
         """The best actions found: `[B]`, or `[B, k]` with several actuators."""
-        levels = jnp.asarray(self._greedy(states)[1])
-        return np.asarray(jax.vmap(self.operator.choices.action)(levels), np.float64)
+        return self.operator.choices.actions(self._greedy(states)[1]).astype(np.float64)
 
     def __repr__(self) -> str:
         spent, residual = int(self.history.backups[-1]), float(self.history.residual[-1])
@@ -174,7 +174,7 @@ def fit_value_network(
     init_key, reward_key, draw_key, round_key = jr.split(as_key(key), 4)
     operator = make_operator(problem, sampler, key=draw_key)
     network = first_network(operator, config, init_key=init_key, reward_key=reward_key)
-    optimiser = optax.adam(optax.cosine_decay_schedule(config.learning_rate, num_rounds * config.steps_per_round))
+    optimiser = _adam(config.learning_rate, num_rounds * config.steps_per_round)
     memory = optimiser.init(eqx.filter(network, eqx.is_array))
     pull, residuals = problem.discount / (1 - problem.discount), []
     for number in range(num_rounds):
@@ -188,6 +188,12 @@ def fit_value_network(
         network, memory = _fit(optimiser, config, problem, network, memory, nodes, key=batch_key)
     spent = np.arange(1, num_rounds + 1) * config.backups_per_round
     return NetworkSolution(problem, network, operator, History(backups=spent, residual=np.asarray(residuals)))
+
+
+@functools.lru_cache(maxsize=8)
+def _adam(learning_rate: float, num_steps: int) -> optax.GradientTransformation:
+    """One for the same settings: the programs that were compiled for it are found again."""
+    return optax.adam(optax.cosine_decay_schedule(learning_rate, num_steps))
 
 
 class Nodes(NamedTuple):
@@ -233,7 +239,7 @@ def first_network(operator: Operator, config: FittedConfig, *, init_key: Key, re
     problem, choices = operator.problem, operator.choices
     states = states_at(problem.grid, random_nodes(problem.grid, 1024, key=reward_key))
     levels = choices.random(np.random.default_rng(0), len(states))
-    rewards = jax.vmap(lambda s, chosen: jnp.asarray(problem.reward(s, choices.action(chosen))))
+    rewards = jax.jit(jax.vmap(lambda s, chosen: jnp.asarray(problem.reward(s, choices.action(chosen)))))
     found = np.asarray(rewards(jnp.asarray(states), jnp.asarray(levels)), np.float64)[:, None]
     shape = DeepConfig(width=config.width, depth=config.depth)
     return make_state_value(problem, shape, make_output(problem, shape, found), key=init_key)

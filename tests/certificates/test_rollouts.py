@@ -42,20 +42,20 @@ def always(action):
 def draw(problem, state, action, num, seed=0):
     """Independent next states of one pair `[num, d]`."""
     model = make_model(problem)
-    state, action = jnp.asarray(state, jnp.float32), jnp.asarray(action, jnp.float32)
+    state, action = np.asarray(state, np.float32), np.asarray(action, np.float32)
 
     def one(key):
         normal_key, uniform_key = jr.split(key)
         normals = jr.normal(normal_key, (len(state), model.num_draws))
-        return model.next_state(state, action, normals, jr.uniform(uniform_key))[0]
+        return model.next_state(jnp.asarray(state), jnp.asarray(action), normals, jr.uniform(uniform_key))[0]
 
-    each = jax.jit(lambda keys: jax.lax.map(one, keys, batch_size=1000))
-    return np.asarray(each(jr.split(jr.key(seed), num)))
+    each = jax.jit(lambda key: jax.lax.map(one, jr.split(key, num), batch_size=1000))
+    return np.asarray(each(jr.key(seed)))
 
 
 def counts(problem, points):
     """How many fall into each cell."""
-    located = jax.vmap(problem.grid.locate)(jnp.asarray(points))
+    located = jax.jit(jax.vmap(problem.grid.locate))(points)
     return np.bincount(np.asarray(located), minlength=problem.num_states)
 
 
@@ -71,7 +71,9 @@ def counts(problem, points):
 def test_next_states_have_the_law_of_the_cells(problem, state, action):
     """Against masses by quadrature; false alarm 1e-6."""
     found = counts(problem, draw(problem, state, action, 8000))
-    masses = cells.log_masses(problem, jnp.asarray(state), jnp.asarray(action), 32)
+    masses = jax.jit(lambda state, action: cells.log_masses(problem, state, action, 32))(
+        jnp.asarray(state), jnp.asarray(action)
+    )
     assert_distribution(found, np.exp(np.asarray(masses, np.float64)), resolution=0.07)
 
 

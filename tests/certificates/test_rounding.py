@@ -1,5 +1,7 @@
 """The slack that bounds from draws have for float32."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,24 +17,44 @@ from hamq.sampling.truncated_correlated import in_order
 from hamq.types import as_key
 from tests.certificates.test_experiment import experiment
 
-KINDS = {
-    "constant": lambda variance: [variance],
-    "function": lambda variance: lambda s, a: jnp.full((1,), variance, s.dtype),
-}
+
+def stay(state, action):
+    return state
 
 
+def go(state, action):
+    return 0 * state + action
+
+
+def first(state, action):
+    return state[0]
+
+
+def even(state, action):
+    return jnp.full((1,), 0.04, state.dtype)
+
+
+KINDS = {"constant": lambda std: [std**2], "function": lambda std: even}
+
+
+@functools.cache
 def far(lower: float, kind: str = "constant", points: int = 51, std: float = 0.2) -> Problem:
     """A box of width 1 that begins at `lower`."""
-    kernel = GaussianKernel(lambda state, action: state, KINDS[kind](std**2))
+    assert kind == "constant" or std == 0.2
     return Problem(
         Grid([lower], [lower + 1], [points]),
         np.zeros((1, 1)),
-        kernel,
-        lambda s, a: s[0],
+        GaussianKernel(stay, KINDS[kind](std)),
+        first,
         0.9,
         name="far",
         expected=("noise",),
     )
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def located(grid, points):
+    return jax.vmap(grid.locate)(points)
 
 
 @pytest.mark.parametrize("noise", KINDS)
@@ -45,7 +67,8 @@ def test_wrong_cells_are_within_the_slack(lower, noise):
     for exact, given in ((lower + rng.random(400_000), 0.0), (normal, np.float64(np.float32(mean)) - mean)):
         exact = exact[(exact > lower) & (exact < lower + 1)]
         expected = np.rint((exact - lower) / problem.grid.spacing[0]).astype(int)
-        found = jax.vmap(problem.grid.locate)(jnp.asarray(exact[:, None] + given, jnp.float32))
+        padded = np.resize(exact[:, None] + given, (400_000, 1)).astype(np.float32)  # one length, one program
+        found = located(problem.grid, padded)[: len(exact)]
         wrong = np.mean(np.asarray(found) != expected)
         assert wrong <= rounding_of(problem)
     assert wrong >= rounding_of(problem) / 20
@@ -73,8 +96,8 @@ COVARIANCE = np.array([[0.04, 0.019], [0.019, 0.01]])
 
 def pair(covariance, lower: float = 0.0, law: str = "cell") -> Problem:
     """Two axes of width 1."""
-    grid, kernel = Grid([lower] * 2, [lower + 1] * 2, [11, 11]), GaussianKernel(lambda state, action: state, covariance)
-    return Problem(grid, np.zeros((1, 1)), kernel, lambda s, a: s[0], 0.9, law=law, name="pair", expected=("noise",))
+    grid, kernel = Grid([lower] * 2, [lower + 1] * 2, [11, 11]), GaussianKernel(stay, covariance)
+    return Problem(grid, np.zeros((1, 1)), kernel, first, 0.9, law=law, name="pair", expected=("noise",))
 
 
 @pytest.mark.parametrize("covariance", [np.diag(COVARIANCE), COVARIANCE], ids=["alone", "together"])
@@ -96,26 +119,29 @@ def test_factors_in_float32_are_within_the_slack(inflation):
     std, rho = np.array([0.7, 1.1]), np.sqrt(1 - 1 / inflation)
     covariance = np.outer(std, std) * np.array([[1, rho], [rho, 1]])
     problem = pair(covariance)
-    density = problem.density(jnp.full(2, 0.5, jnp.float32), jnp.zeros(1, jnp.float32))
-    found = np.asarray(in_order(problem.grid, density).factor, np.float64)
-    order = np.asarray(in_order(problem.grid, density).order)
+    given = np.full(2, 0.5, np.float32), np.zeros(1, np.float32)
+    ordered = jax.jit(lambda state, action: in_order(problem.grid, problem.density(state, action)))(*given)
+    found, order = np.asarray(ordered.factor, np.float64), np.asarray(ordered.order)
     true = np.linalg.cholesky(covariance[np.ix_(order, order)])
     wrong = abs(found[1, 1] / true[1, 1] - 1) / 2
     assert not wrong > rounding_of(problem)  # NaN stops at the first draw
     assert rounding_of(problem) > 2.0**-23 * inflation
 
 
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def log_masses(grid, law, mean, std):
+    return axis_log_masses(grid, 0, law, mean, std)
+
+
 @pytest.mark.parametrize("law", ["cell", "linear"])
 @pytest.mark.parametrize(("std", "mean"), [(0.03, 0.5), (0.3, 0.4), (3.0, 0.4), (30.0, 0.2), (0.02, 1.5), (0.02, 2.6)])
 def test_masses_in_float32_are_within_the_slack(law, std, mean):
     """Of one axis with 101 points on [0, 1]: wide noise, narrow noise, and means far outside of the box."""
-    grid, kernel = Grid([0.0], [1.0], [101]), GaussianKernel(lambda state, action: 0 * state + mean, [std**2])
-    problem = Problem(grid, np.zeros((1, 1)), kernel, lambda s, a: s[0], 0.9, law=law, name="one", expected=("noise",))
+    grid, kernel = Grid([0.0], [1.0], [101]), GaussianKernel(go, [std**2])
+    problem = Problem(grid, np.full((1, 1), mean), kernel, first, 0.9, law=law, name="one", expected=("noise",))
 
     def masses(dtype):
-        found = np.exp(
-            np.asarray(axis_log_masses(grid, 0, law, jnp.asarray(mean, dtype), jnp.asarray(std, dtype)), np.float64)
-        )
+        found = np.exp(np.asarray(log_masses(grid, law, dtype(mean), dtype(std)), np.float64))
         return found / found.sum()
 
     with jax.enable_x64(True):

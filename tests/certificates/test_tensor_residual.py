@@ -1,6 +1,7 @@
 """Residuals of a train: against the exact operator, a planted peak, and fresh draws."""
 
 import dataclasses
+import functools
 import math
 
 import jax.numpy as jnp
@@ -23,12 +24,20 @@ from hamq.tensor.solution import TensorSolution
 POINTS = (6, 5)
 
 
+def drift(state, action):
+    return 0.8 * state + 0.3 * action * jnp.ones(2, state.dtype)
+
+
+def reward(state, action):
+    return jnp.cos(state[0]) + 0.5 * state[1] - 0.1 * action**2
+
+
 def pose(covariance=(0.16, 0.25)) -> Problem:
     return Problem(
         Grid([-1.0, -1.0], [1.0, 1.5], list(POINTS)),
         np.linspace(-1, 1, 3),
-        GaussianKernel(lambda s, a: 0.8 * s + 0.3 * a * jnp.ones(2, s.dtype), list(covariance)),
-        lambda s, a: jnp.cos(s[0]) + 0.5 * s[1] - 0.1 * a**2,
+        GaussianKernel(drift, list(covariance)),
+        reward,
         0.8,
         law="linear",
         expected=("aliasing", "noise", "outside"),
@@ -82,6 +91,7 @@ class Planted:
         return 2.0 - np.where(is_node, 1 + 2 * near, 10) - 10 * (np.asarray(states)[:, 0] > 9)
 
 
+@functools.cache
 def planted():
     """Nine points on each of 6 axes: the corner is one of 531,441 nodes."""
     kernel = GaussianKernel(lambda s, a: s, [0.25] * 6)

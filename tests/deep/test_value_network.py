@@ -14,6 +14,9 @@ from tests.deep.posed import ends, pose
 SMALL = FittedConfig(backups_per_round=128, steps_per_round=100, batch_size=64, width=16)
 
 
+PROBLEM = pose(law="linear")
+
+
 def test_learns_the_exact_value():
     """Within 10 % of what V* varies by, on a grid where interpolation hardly matters."""
     problem = pose(points=(17, 15), law="linear")
@@ -29,8 +32,7 @@ def test_learns_the_exact_value():
 
 
 def test_budget_is_kept():
-    problem = pose(law="linear")
-    solution = fit_value_network(problem, max_backups=3 * 128 + 127, config=SMALL)
+    solution = fit_value_network(PROBLEM, max_backups=3 * 128 + 127, config=SMALL)
     np.testing.assert_array_equal(solution.history.backups, [128, 256, 384])
     assert "after 384 backups" in repr(solution)
 
@@ -50,16 +52,15 @@ def test_backup_is_the_exact_one_with_many_draws():
 
 
 def test_keys_decide():
-    problem = pose(law="linear")
-    first, again, other = (fit_value_network(problem, max_backups=128, config=SMALL, key=key) for key in (0, 0, 1))
-    states = problem.grid.states()
+    first, again, other = (fit_value_network(PROBLEM, max_backups=128, config=SMALL, key=key) for key in (0, 0, 1))
+    states = PROBLEM.grid.states()
     np.testing.assert_array_equal(first.value(states), again.value(states))
     assert np.all(first.value(states) != other.value(states))
 
 
 def test_refusals(as_user):
     with pytest.raises(ValueError, match="max_backups = 100 is less than one round of 128"):
-        fit_value_network(pose(law="linear"), max_backups=100, config=SMALL)
+        fit_value_network(PROBLEM, max_backups=100, config=SMALL)
     with pytest.raises(ValueError, match="learning_rate must be a positive number, got 0"):
         FittedConfig(learning_rate=0)
     with pytest.raises(ValueError, match="width must be a whole number of at least 1"):

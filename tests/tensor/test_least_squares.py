@@ -40,7 +40,7 @@ def test_a_fit_stays_where_it_fits():
     assert relative(found, train.dense(true)) < 1e-7
 
 
-@pytest.mark.parametrize("cores", [1, 2, 3])
+@pytest.mark.parametrize("cores", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
 def test_the_parts_of_a_long_train_change_nothing(monkeypatch, cores):
     """However few cores are worked on at a time, with as many parts as five axes then have."""
     points, ranks = (3, 4, 4, 3, 2), (2, 4, 3, 2)

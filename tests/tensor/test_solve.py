@@ -26,7 +26,7 @@ def planar(name):
     return problem, hamq.solve_exact(problem), hamq.solve_tensor(problem, rank=9, max_rank=9, tolerance=1e-4)
 
 
-@pytest.mark.parametrize("name", ["pendulum", "double_integrator"])
+@pytest.mark.parametrize("name", ["pendulum", pytest.param("double_integrator", marks=pytest.mark.slow)])
 def test_the_table_is_found_again(name):
     """At full rank with exact sums: V* of the exact solver to 0.1 %, where 1 % would do."""
     problem, exact, solution = planar(name)
@@ -128,9 +128,10 @@ def test_what_cannot_be_resumed():
     with pytest.raises(ValueError, match="resume has no 'counts'"):
         hamq.solve_tensor(problem, resume={})
     kept = []
-    hamq.solve_tensor(problem, rank=2, iterations=1, order=(0, 1), callback=lambda it: kept.append(it.checkpoint()))
+    options = {"rank": 2, "sampler": hamq.IID(16)}
+    hamq.solve_tensor(problem, **options, iterations=1, order=(0, 1), callback=lambda it: kept.append(it.checkpoint()))
     with pytest.raises(ValueError, match=r"resume has the axes in the order \[0, 1\], this run in \[1, 0\]"):
-        hamq.solve_tensor(problem, rank=2, iterations=2, order=(1, 0), resume=kept[0])
+        hamq.solve_tensor(problem, **options, iterations=2, order=(1, 0), resume=kept[0])
 
 
 def test_keys_decide():
@@ -168,27 +169,33 @@ def test_nothing_is_compiled_once_the_rank_has_settled():
     assert len(set(counts[2:])) == 1, f"traces after every iteration: {counts}"
 
 
-def test_programs_go_with_the_problem():
+@pytest.mark.parametrize("kind", ["gaussian", pytest.param("unnormalized", marks=pytest.mark.slow)])
+def test_programs_go_with_the_problem(kind):
     """Nothing holds on to the user's functions, or to what was compiled for them, once problem and solution are gone."""
 
-    def logdensity(next_state, state, action):
-        return -2 * jnp.sum((next_state - 0.8 * state - 0.3 * action) ** 2)
+    def mean(state, action):
+        return 0.8 * state + 0.3 * action
 
+    def logdensity(next_state, state, action):
+        return -2 * jnp.sum((next_state - mean(state, action)) ** 2)
+
+    is_gaussian = kind == "gaussian"
     problem = Problem(
         Grid([-1.0] * 2, [1.0] * 2, [3] * 2),
         [-1.0, 1.0],
-        UnnormalizedKernel(logdensity),
+        GaussianKernel(mean, [0.25, 0.25]) if is_gaussian else UnnormalizedKernel(logdensity),
         lambda s, a: -jnp.sum(s**2) - 0.1 * a**2,
         0.9,
         law="linear",
         expected=("noise", "outside", "aliasing"),
     )
-    gone = [weakref.ref(logdensity), weakref.ref(problem.reward)]
-    solution = hamq.solve_tensor(problem, sampler=hamq.Importance(8), rank=2, max_rank=2, iterations=1)
+    gone = [weakref.ref(mean), weakref.ref(logdensity), weakref.ref(problem.reward)]
+    sampler = hamq.IID(8) if is_gaussian else hamq.Importance(8)
+    solution = hamq.solve_tensor(problem, sampler=sampler, rank=2, max_rank=2, iterations=1)
     assert np.isfinite(solution.q([[0.0, 0.0]])).all()
-    del problem, solution, logdensity
+    del problem, solution, mean, logdensity
     gc.collect()
-    assert [function() for function in gone] == [None, None]
+    assert [function() for function in gone] == [None] * 3
 
 
 def rollouts(problem, actions_of, starts, num_steps, seed=0):
@@ -227,6 +234,7 @@ def test_springs_in_four_dimensions():
     assert mean > 5 * error
 
 
+@pytest.mark.slow
 def test_pendulums_in_eight_dimensions():
     """5⁸ states, 81 actions by coordinates: no table; upright from 60° off is better than falling."""
     problem = hamq.problems.pendulum_chain(4, points=5)
@@ -265,7 +273,8 @@ def test_noise_does_not_compress():
 
 def test_unfinished_says_so():
     problem = planar("pendulum")[0]
-    solution = hamq.solve_tensor(problem, rank=2, max_rank=2, iterations=1, tolerance=1e-6)
+    options = {"rank": 2, "max_rank": 2, "iterations": 1, "sampler": hamq.IID(16)}
+    solution = hamq.solve_tensor(problem, **options, tolerance=1e-6)
     assert not solution.converged and "still falling after 1 iterations; use more iterations" in solution.result
 
 
