@@ -1,6 +1,6 @@
-"""A script for 8 devices: solves some problems on 1, 2 and 8 of them and prints what came out as JSON.
+"""A script for 5 devices: solves some problems on 1, 2 and 5 of them and prints what came out as JSON.
 
-    JAX_NUM_CPU_DEVICES=8 python -m tests.learning.on_devices [CASE ...]
+    JAX_NUM_CPU_DEVICES=5 python -m tests.learning.on_devices [CASE ...]
 
 For each case and number of devices a hash of Q and one of the history without its seconds.
 """
@@ -16,20 +16,22 @@ from hamq.learning import layout
 from hamq.learning.devices import choose_devices
 from hamq.learning.record import COLUMNS
 
-# Small problems have tiles for all devices then, and a last one that is not full.
+# 25 states are 7 tiles then: two for each of 5 devices, one for the fourth, whose last rows are padding, and none for the
+# fifth.
 layout.TILE = layout.STATES_PER_TILE = 4
+NUMS = (1, 2, 5)
 
-FEW = {"points": 9, "num_actions": 5}
-MANY = {"points": 9, "num_actions": 20}  # in two rows for each state
+FEW = {"points": 5, "num_actions": 5}
+MANY = {"points": 5, "num_actions": 9}  # in two groups of pieces for each state
 HMC = hamq.HMC(4, num_leapfrog=2, num_warmup=1)
 IID = hamq.IID(3)
 ANCHORS = hamq.Anchors(num_columns=2, num_states=6)
 CASES = {
     "anchors": (FEW, HMC, ANCHORS, {}),
-    "linear": (FEW | {"law": "linear"}, IID, None, {"coupled": False}),
+    "linear": (MANY | {"law": "linear"}, IID, None, {"coupled": False}),
     "pieces": (MANY, IID, None, {}),
     "regenerated": (MANY, IID, None, {"draws": "regenerate"}),
-    "fresh": ({"points": 5, "num_actions": 5}, IID, hamq.NuclearNorm(max_iterations=20), {"draws": "fresh"}),
+    "fresh": (MANY, IID, hamq.NuclearNorm(max_iterations=20), {"draws": "fresh"}),
 }
 
 
@@ -53,11 +55,12 @@ def num_used(problem, completion, devices: int) -> int:
 
 def main(names: list[str]) -> None:
     found: dict[str, dict] = {}
+    problems: dict[str, hamq.Problem] = {}  # each is compiled once
     for name in names or CASES:
         options, sampler, completion, others = CASES[name]
-        problem = hamq.problems.pendulum(**options)
-        found[name] = {n: outcome(problem, sampler, completion, others, n) for n in (1, 2, 8)}
-        found[name]["used"] = num_used(problem, completion, 8)
+        problem = problems.setdefault(str(options), hamq.problems.pendulum(**options))
+        found[name] = {n: outcome(problem, sampler, completion, others, n) for n in NUMS}
+        found[name]["used"] = num_used(problem, completion, NUMS[-1])
     print(json.dumps(found))
 
 

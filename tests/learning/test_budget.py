@@ -30,8 +30,7 @@ def stocks(problem, sampler):
     return kept, stock_of(drawn)
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
-@pytest.mark.parametrize("law", ["cell", "linear"])
+@pytest.mark.parametrize(("law", "name"), [*(("cell", name) for name in SAMPLERS), ("linear", "iid"), ("linear", "hmc")])
 def test_a_draw_is_counted_as_it_is_kept(monkeypatch, law, name):
     monkeypatch.setattr(layout, "TILE", 16)  # two calls
     monkeypatch.setattr(layout, "STATES_PER_TILE", 16)

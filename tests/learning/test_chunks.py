@@ -27,7 +27,7 @@ SAMPLERS = {
 
 
 @pytest.mark.parametrize(
-    ("kernel", "name"), [("two-modes", next(iter(SAMPLERS))), *(("product", name) for name in SAMPLERS)]
+    ("kernel", "name"), [("two-modes", next(iter(SAMPLERS))), *(("product", name) for name in list(SAMPLERS)[1:])]
 )
 def test_chunks_make_the_draws_of_one_pair(monkeypatch, kernel, name):
     """State 0 has stream 0, which is that of `draw`; rounding may turn single acceptances, and what follows them."""
@@ -64,14 +64,22 @@ def num_compiled():
     jax.monitoring.unregister_event_duration_listener(listen)
 
 
-def own(height: float = 0.3):
-    """A density that nobody has compiled before."""
+KEPT = []
 
+
+def own():
+    """A problem whose density nobody has compiled before this file, until the last test forgets it."""
+    if not KEPT:
+        KEPT.append(made())
+    return KEPT[0]
+
+
+def made():
     def logdensity(following, state, action):
         u = following - 0.8 * state - 0.3 * action
-        return -2 * jnp.sum(u**2) + height * jnp.sum(jnp.cos(3 * u))
+        return -2 * jnp.sum(u**2) + 0.3 * jnp.sum(jnp.cos(3 * u))
 
-    grid = hamq.Grid(lower=[-2.0, -2.0], upper=[2.0, 2.0], points=[5, 4])
+    grid = hamq.Grid(lower=[-2.0], upper=[2.0], points=[20])
     return hamq.Problem(grid, [-1.0, 0.0, 1.0], hamq.UnnormalizedKernel(logdensity), lambda s, a: -jnp.sum(s**2), 0.9)
 
 
@@ -89,21 +97,17 @@ def test_numbers_of_draws_chains_states_and_actions_compile_nothing(num_compiled
     assert [name for name in num_compiled[before:] if "noise" not in name] == []
 
 
-def test_a_reward_or_a_discount_compiles_no_draws(num_compiled):
-    problem = own()
-    hamq.solve(problem, max_gradients=400_000, iterations=2)
+def test_a_reward_or_a_discount_compiles_no_draws_and_nothing_is_left(num_compiled):
+    problem, sampler = own(), HMC(20, num_leapfrog=2)
+    hamq.solve(problem, sampler, max_gradients=400_000, iterations=2)
     before = len(num_compiled)
     other = hamq.Problem(problem.grid, problem.actions, problem.kernel, lambda s, a: jnp.sum(s) * a, 0.5)
-    hamq.solve(other, max_gradients=400_000, iterations=2)
+    hamq.solve(other, sampler, max_gradients=400_000, iterations=2)
     assert not [name for name in num_compiled[before:] if "advance" in name or "modes" in name]
-
-
-def test_problems_that_are_gone_leave_no_program():
-    problem = own(0.2)
-    hamq.solve(problem, max_gradients=400_000, iterations=2)
     reference = weakref.ref(problem.kernel.logdensity)
     num = len(programs._programs.found)
-    del problem
+    del problem, other
+    KEPT.clear()
     gc.collect()
     assert reference() is None
     assert len(programs._programs.found) <= num - 2, "modes and transitions were compiled for it alone"

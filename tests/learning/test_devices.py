@@ -1,4 +1,4 @@
-"""The same bits on 1, 2 and 8 devices, and iterations on the devices that do what those on the host do."""
+"""The same bits on 1, 2 and 5 devices, and iterations on the devices that do what those on the host do."""
 
 import dataclasses
 import json
@@ -29,6 +29,8 @@ from hamq.sampling.iid import IID
 from hamq.types import as_key
 
 ROOT = Path(__file__).parents[2]
+PENDULUM = zoo.pendulum(points=9, num_actions=9)
+SAMPLER = IID(4)
 CASES = ("anchors", "linear", "pieces", "regenerated", "fresh")
 
 
@@ -36,7 +38,7 @@ CASES = ("anchors", "linear", "pieces", "regenerated", "fresh")
 def on_devices():
     """What tests/learning/on_devices.py finds, in one process of its own: JAX can be given devices only at its start."""
     cache = jax.config.jax_compilation_cache_dir
-    given = {"JAX_NUM_CPU_DEVICES": "8", "PYTHONPATH": str(ROOT)}
+    given = {"JAX_NUM_CPU_DEVICES": "5", "PYTHONPATH": str(ROOT)}
     given |= {} if cache is None else {"JAX_COMPILATION_CACHE_DIR": str(cache)}
     command = [sys.executable, "-m", "tests.learning.on_devices", *CASES]
     found = subprocess.run(command, env=os.environ | given, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -47,17 +49,17 @@ def on_devices():
 @pytest.mark.parametrize("case", CASES)
 def test_bits_do_not_depend_on_the_number_of_devices(on_devices, case):
     found = on_devices[case]
-    assert found["1"] == found["2"] == found["8"]
-    assert found["used"] > 4 or case == "fresh"  # of 8: more than one has something to do
+    assert found["1"] == found["2"] == found["5"]
+    assert found["used"] == 4  # of 5: one has nothing but padding
 
 
 def test_draws_made_again_are_those_kept():
     """Tables agree to rounding: what is kept is improved on the devices, what is made again on the host, in float64."""
-    problem, options = zoo.pendulum(points=9, num_actions=20), {"iterations": 4, "key": 5}
-    kept = solve(problem, IID(3), None, **options)
-    again = solve(problem, IID(3), None, draws="regenerate", **options)
+    options = {"iterations": 4, "key": 5}
+    kept = solve(PENDULUM, SAMPLER, None, **options)
+    again = solve(PENDULUM, SAMPLER, None, draws="regenerate", **options)
     np.testing.assert_allclose(again.q, kept.q, rtol=1e-12)
-    fresh = solve(problem, IID(3), None, draws="fresh", **options)
+    fresh = solve(PENDULUM, SAMPLER, None, draws="fresh", **options)
     assert np.abs(fresh.q - kept.q).max() > 1e-3
 
 
@@ -77,8 +79,8 @@ def same_for_all_actions() -> Problem:
 @pytest.mark.parametrize(
     ("problem", "completion", "rank"),
     [
-        (zoo.pendulum(points=9, num_actions=5), Anchors(num_columns=3, num_states=8), 3),
-        (zoo.pendulum(points=9, num_actions=5), None, 5),
+        (PENDULUM, Anchors(num_columns=3, num_states=8), 3),
+        (PENDULUM, None, 9),
         (same_for_all_actions(), Anchors(num_columns=2, num_states=6), 1),
     ],
     ids=["anchors", "whole", "rank-deficient"],
@@ -86,8 +88,8 @@ def same_for_all_actions() -> Problem:
 def test_iterations_on_the_devices_equal_those_on_the_host(problem, completion, rank):
     given = {name: None for name in ("tolerance", "fraction", "step_decay", "max_gradients", "max_bytes", "devices")}
     given |= {"iterations": 3, "draws": "reuse", "coupled": True, "step_size": 0.8, "schedule": "constant"}
-    settings = resolve(problem, default_budget(problem), IID(4), completion, None, None, **given)
-    exact = solve(problem, IID(20), None, iterations=2)  # anything to measure the distance to
+    settings = resolve(problem, default_budget(problem), SAMPLER, completion, None, None, **given)
+    exact = solve(problem, SAMPLER, None, iterations=2, key=7)  # anything to measure the distance to
     run = prepare_run(problem, settings, exact, None, key=as_key(1), progress=None)
     assert run.sweep is not None
     on_host = dataclasses.replace(run, sweep=None)
@@ -106,7 +108,7 @@ def test_mixing_equals_least_squares(x64):
     for k in (1, 3, 5):
         rows, inside = rng.normal(size=(12, 9)), np.sort(rng.permutation(9)[:k])
         rows[:, inside[-1]] += 1e4 * rows[:, inside[0]]  # far from orthogonal
-        weights, rank = mixing(jnp.asarray(rows), tuple(inside.tolist()))
+        weights, rank = jax.jit(mixing, static_argnums=1)(rows, tuple(inside.tolist()))
         expected, expected_rank = mixing_weights(rows, inside)
         np.testing.assert_allclose(weights, expected, atol=1e-9 * np.abs(expected).max())
         assert int(rank) == expected_rank == k
@@ -115,7 +117,7 @@ def test_mixing_equals_least_squares(x64):
 def test_mixing_of_columns_that_others_express(x64):
     rows = np.random.default_rng(1).normal(size=(12, 6))
     rows[:, 2] = 2 * rows[:, 0] - rows[:, 1]
-    weights, rank = mixing(jnp.asarray(rows), (0, 1, 2, 4))
+    weights, rank = jax.jit(mixing, static_argnums=1)(rows, (0, 1, 2, 4))
     expected, expected_rank = mixing_weights(rows, np.asarray([0, 1, 2, 4]))
     assert int(rank) == expected_rank == 3
     inside = rows[:, [0, 1, 2, 4]]

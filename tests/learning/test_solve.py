@@ -28,20 +28,26 @@ from hamq.sampling.iid import IID
 from hamq.types import NonFiniteError
 
 TRACES = []
+NUM_DRAWS = lemma3_samples(0.9, 90, 2)
+"""One number for all tests of the car: they share what is compiled."""
+
+
+def mean(state, action):
+    TRACES.append(1)
+    return state + 0.3 * action
+
+
+def reward(state, action):
+    return -jnp.sum(state**2) - 0.01 * action**2
 
 
 def pose(**changes):
     """A car on a line: 15 positions, 6 pushes; small, with an expectation of low rank."""
-
-    def mean(state, action):
-        TRACES.append(1)
-        return state + 0.3 * action
-
     given = {
         "grid": Grid(lower=[-1], upper=[1], points=[15]),
         "actions": np.linspace(-1, 1, 6),
         "kernel": GaussianKernel(mean, covariance=[0.04]),
-        "reward": lambda state, action: -jnp.sum(state**2) - 0.01 * action**2,
+        "reward": reward,
         "discount": 0.9,
         "name": "car",
     }
@@ -56,6 +62,16 @@ def problem():
 @pytest.fixture(scope="module")
 def exact(problem):
     return solve_exact(problem)
+
+
+@pytest.fixture(scope="module")
+def pendulum():
+    return zoo.pendulum(points=9)
+
+
+@pytest.fixture(scope="module")
+def exact_pendulum(pendulum):
+    return solve_exact(pendulum)
 
 
 def test_all_pairs_and_no_noise_give_the_exact_answer(problem, exact):
@@ -98,10 +114,9 @@ def test_a_table_that_is_not_low_rank_is_backed_up_in_full():
     assert solution.history.distance[-1] < 1e-4
 
 
-def test_defaults_reach_the_answer_within_their_budget():
+def test_defaults_reach_the_answer_within_their_budget(pendulum, exact_pendulum):
     """The default solver on a problem of the paper, coarse: 5 % of Q* and a policy that loses 2 % of the span."""
-    problem = zoo.pendulum(points=9)
-    exact = solve_exact(problem)
+    problem, exact = pendulum, exact_pendulum
     solution = solve(problem, exact=exact, key=1, max_gradients=400_000)
     assert solution.history.distance[-1] < 0.05
     assert solution.history.gradient_evaluations[-1] <= 400_000
@@ -112,21 +127,20 @@ def test_defaults_reach_the_answer_within_their_budget():
     assert np.mean(solution.q != other.q) > 0.9
 
 
-def test_the_paper_to_the_letter_does_not_settle():
+def test_the_paper_to_the_letter_does_not_settle(pendulum, exact_pendulum):
     """Empty rows are 0, and so is V in a share 0.8¹⁰ of the states: Q hovers about the solution with γ(1 − 0.8¹⁰)."""
-    problem = zoo.pendulum(points=9)
-    settings = paper_literal(problem) | {"sampler": Exhaustive(), "iterations": 120, "draws": "reuse"}
+    settings = paper_literal(pendulum) | {"sampler": Exhaustive(), "iterations": 120, "draws": "reuse"}
     tables = []
-    solution = solve(problem, **settings, callback=lambda iterate: tables.append(iterate.q))
+    solution = solve(pendulum, **settings, callback=lambda iterate: tables.append(iterate.q))
     empty = 0.8**10
     assert not solution.converged and "still changes by" in solution.result
     late = solution.history.change[40:]
     assert late.min() > 0.5 * np.abs(solution.q).max()  # a row is emptied, another filled, for ever
     assert np.mean(solution.history.unidentified) == pytest.approx(81 * empty, rel=0.25)
-    shrunk = solve_exact(zoo.pendulum(points=9, discount=0.95 * (1 - empty)))
+    shorter = Problem(pendulum.grid, pendulum.actions, pendulum.kernel, pendulum.reward, 0.95 * (1 - empty))
+    shrunk = solve_exact(shorter)
     values = np.mean([table.max(axis=1) for table in tables[60:]], axis=0) / (1 - empty)
-    true = solve_exact(problem)
-    assert abs(values.mean() - shrunk.value.mean()) < 0.25 * abs(true.value.mean() - shrunk.value.mean())
+    assert abs(values.mean() - shrunk.value.mean()) < 0.25 * abs(exact_pendulum.value.mean() - shrunk.value.mean())
 
 
 @pytest.mark.parametrize("completion", [NuclearNorm(), SoftImpute()])
@@ -147,14 +161,14 @@ def test_unselected_entries_keep_their_value(problem):
 
 def test_fresh_draws_with_averaging_beat_fresh_draws_without(problem, exact):
     options = {"completion": None, "draws": "fresh", "iterations": 60, "exact": exact, "initial": exact.q, "key": 3}
-    plain = solve(problem, IID(20), **options).history.distance[-20:].mean()
-    averaged = solve(problem, IID(20), step_decay=10.0, **options).history.distance[-20:].mean()
+    plain = solve(problem, IID(NUM_DRAWS), **options).history.distance[-20:].mean()
+    averaged = solve(problem, IID(NUM_DRAWS), step_decay=10.0, **options).history.distance[-20:].mean()
     assert averaged < 0.7 * plain
 
 
 def test_any_fraction_is_compiled_once():
     problem = pose()
-    options = {"sampler": IID(5), "completion": None, "selection": "bernoulli", "draws": "fresh", "iterations": 2}
+    options = {"sampler": IID(NUM_DRAWS), "completion": None, "selection": "bernoulli", "draws": "fresh", "iterations": 2}
     solve(problem, fraction=0.9, **options)
     before = len(TRACES)
     solve(problem, fraction=0.4, **options)
@@ -191,7 +205,7 @@ def test_tolerance_stops(problem, exact):
 )
 def test_resumed_equals_uninterrupted(problem, options):
     saved = []
-    options = options | {"sampler": IID(10), "key": 4}
+    options = options | {"sampler": IID(NUM_DRAWS), "key": 4}
     whole = solve(problem, iterations=9, **options, callback=lambda iterate: saved.append(iterate.checkpoint()))
     resumed = solve(problem, iterations=9, **options, resume=saved[3])
     np.testing.assert_array_equal(whole.q, resumed.q)
@@ -229,7 +243,7 @@ def test_lemma_3():
 
 def test_lemma_3_sets_the_number_of_draws(problem):
     solution = solve(problem, IID(1), None, schedule="lemma3", iterations=2)
-    assert solution.history.samples[-1] == 90 * lemma3_samples(0.9, 90, 2)
+    assert NUM_DRAWS > 20 and solution.history.samples[-1] == 90 * NUM_DRAWS
 
 
 def test_the_literal_settings_have_sources():
@@ -380,7 +394,7 @@ def test_more_refusals(as_user, problem):
 
 def test_a_changing_number_of_pairs_compiles_nothing(problem, caplog):
     """The paper's coins, fresh draws: after a first run other numbers of pairs find everything compiled."""
-    options = {"sampler": IID(4), "completion": None, "selection": "bernoulli", "fraction": 0.5, "draws": "fresh"}
+    options = {"sampler": IID(NUM_DRAWS), "completion": None, "selection": "bernoulli", "fraction": 0.5, "draws": "fresh"}
     solve(problem, **options, iterations=6, key=0)
     with jax.log_compiles(), caplog.at_level("WARNING"):
         solve(problem, **options, iterations=8, key=1)

@@ -1,5 +1,6 @@
 """Chains: the same as one written out in NumPy, however they are batched; what goes wrong is counted. In float64."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +13,12 @@ from tests.sampling.posed import MATRIX, MEANS, STD, WALLS, box, gaussian
 NUM, NUM_LEAPFROG, STEP, SHARPNESS = 40, 3, 1.1, 10.0
 
 
+@eqx.filter_jit
+def at(potential, y):
+    """(U, ∇U) at `[d]` or at each of `[n, d]`: one program for all potentials of a kind."""
+    return (jax.vmap(potential.energy_and_gradient) if y.ndim == 2 else potential.energy_and_gradient)(y)
+
+
 def posed(walls, kind, mean=MEANS["inside"], step=STEP):
     """(potential, scales, start): mass of the untruncated normal, diagonal where walls reflect."""
     potential = make_potential(walls, gaussian(kind, mean), box(), SHARPNESS)
@@ -20,7 +27,7 @@ def posed(walls, kind, mean=MEANS["inside"], step=STEP):
     is_diagonal = kind == "product" or walls == "reflect"
     given = (jnp.asarray(np.diag(m) if is_diagonal else m) for m in matrices)
     start = jnp.asarray([0.1, -0.4])
-    return potential, make_scales(*given, step), ChainState(start, potential.energy(start), potential.gradient(start))
+    return potential, make_scales(*given, step), ChainState(start, *at(potential, start))
 
 
 def noise(num=NUM, seed=0):
@@ -30,18 +37,18 @@ def noise(num=NUM, seed=0):
 
 def written_out(potential, scales, start, momentum, log_uniform):
     """The textbook's chain in p and M⁻¹: half kick, drift, half kick; accept by H."""
-    energy, gradient = jax.jit(lambda y: potential.energy(y)), jax.jit(lambda y: potential.gradient(y))
+    fold = eqx.filter_jit(lambda potential, y, w: potential.fold(y, w))
     stride, kick = (np.diag(a) if a.ndim == 1 else np.asarray(a) for a in (scales.stride, scales.kick))
     y, states, gains = np.asarray(start.position), [], []
     for p, log_u in zip(np.asarray(momentum), np.asarray(log_uniform), strict=True):
         end, w = y, stride @ p
         for _ in range(NUM_LEAPFROG):
-            w = w - kick @ np.asarray(gradient(jnp.asarray(end))) / 2
-            end, w = (np.asarray(v) for v in potential.fold(jnp.asarray(end + w), jnp.asarray(w)))
-            w = w - kick @ np.asarray(gradient(jnp.asarray(end))) / 2
-        before = float(energy(jnp.asarray(y))) + p @ p / 2
+            w = w - kick @ np.asarray(at(potential, end)[1]) / 2
+            end, w = (np.asarray(v) for v in fold(potential, end + w, w))
+            w = w - kick @ np.asarray(at(potential, end)[1]) / 2
+        before = float(at(potential, y)[0]) + p @ p / 2
         end_p = np.linalg.solve(stride, w)
-        gains.append(before - float(energy(jnp.asarray(end))) - end_p @ end_p / 2)
+        gains.append(before - float(at(potential, end)[0]) - end_p @ end_p / 2)
         y = end if log_u < gains[-1] else y
         states.append(y)
     return np.stack(states), np.asarray(gains)
@@ -58,8 +65,9 @@ def test_equals_a_chain_written_out(x64, walls, kind):
     np.testing.assert_allclose(chain.acceptance, np.exp(np.minimum(gains, 0)), atol=1e-8)
     np.testing.assert_array_equal(chain.has_moved, np.asarray(log_uniform) < gains)
     assert 3 < np.sum(chain.has_moved) < NUM - 3, "some must be accepted and some rejected"
-    np.testing.assert_allclose(chain.gradients, jax.vmap(potential.gradient)(chain.positions), rtol=1e-8, atol=1e-9)
-    last = chain.positions[-1], potential.energy(chain.positions[-1]), chain.gradients[-1]
+    energies, gradients = at(potential, chain.positions)
+    np.testing.assert_allclose(chain.gradients, gradients, rtol=1e-8, atol=1e-9)
+    last = chain.positions[-1], energies[-1], chain.gradients[-1]
     for found, expected in zip(end, last, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-9)
 
@@ -67,9 +75,9 @@ def test_equals_a_chain_written_out(x64, walls, kind):
 @pytest.mark.parametrize("kind", ["product", "correlated"])
 def test_is_the_same_in_any_batch(x64, kind):
     """Two vmaps, of states that have their own random numbers and of actions that share them, against chains alone."""
-    means = jnp.asarray([MEANS["inside"], MEANS["face"], MEANS["outside"]])
+    means = np.asarray([MEANS["inside"], MEANS["face"], MEANS["outside"]])
     noises = [noise(12, seed) for seed in range(4)]
-    momenta, log_uniforms = (jnp.stack(a) for a in zip(*noises, strict=True))
+    momenta, log_uniforms = (np.stack(a) for a in zip(*noises, strict=True))
 
     def one(mean, momentum, log_uniform):
         return run_chain(*posed("logit", kind, mean), momentum, log_uniform, NUM_LEAPFROG)

@@ -104,7 +104,9 @@ def test_masses_in_six_dimensions_are_refused():
         draw_each(user_problem(bell, d=6, points=5), Exhaustive(), key=0)
 
 
-def test_rejection_that_never_falls_into_the_box():
+def test_rejection_that_never_falls_into_the_box(monkeypatch):
+    monkeypatch.setattr("hamq.sampling.iid.MAX_TRIES", 100)
+
     def mean(state, action):
         return state + 40 * jnp.where(state[0] > 0.9, action, 0.0)
 

@@ -69,8 +69,8 @@ def test_gradient_equals_finite_differences(x64, walls, kind, periodic):
 
         return jnp.stack([partial(0), partial(1)])
 
-    found = jax.jit(jax.vmap(potential.gradient))(jnp.asarray(points))
-    expected = jax.jit(jax.vmap(differences))(jnp.asarray(points), jnp.asarray(inward))
+    both = jax.jit(jax.vmap(lambda y, towards: (potential.gradient(y), differences(y, towards))))
+    found, expected = both(points, inward)
     assert np.all(np.isfinite(expected))
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=2e-6)
 
@@ -81,13 +81,12 @@ def test_energy_is_that_of_the_density_over_chain_coordinates(x64, walls, kind):
     """exp(−U(y)) ∝ p(place(y))·|∂place/∂y|, with the Jacobian by autodiff and the density by NumPy."""
     grid = box()
     potential = make_potential(walls, density_of(kind, grid), grid, SHARPNESS)
-    y = jnp.asarray(chain_points(walls, (False, False)))
-    points = np.asarray(jax.vmap(potential.place)(y))
-    volumes = np.abs(np.linalg.det(np.asarray(jax.vmap(jax.jacfwd(potential.place))(y))))
+    of_each = jax.jit(jax.vmap(lambda y: (potential.place(y), jax.jacfwd(potential.place)(y), potential.energy(y))))
+    points, jacobians, found = (np.asarray(a) for a in of_each(chain_points(walls, (False, False))))
+    volumes = np.abs(np.linalg.det(jacobians))
     expected = -gaussian_log(kind, MEANS["face"], points) - np.log(volumes)
     if walls == "sigmoid":
         expected = expected - soft_walls_log(SHARPNESS, points)
-    found = np.asarray(jax.vmap(potential.energy)(y))
     np.testing.assert_allclose(found - found[0], expected - expected[0], rtol=1e-7, atol=1e-6)
 
 
@@ -98,7 +97,7 @@ def test_sharp_branch_equals_the_exact_push(x64):
         exact = make_potential("sigmoid", density, grid, jnp.asarray(sharpness))
         assert sharp.is_sharp and not exact.is_sharp
         points = np.concatenate([chain_points("sigmoid", (False, False)), CENTRE[None], CENTRE[None] + 1e-12])
-        found, expected = (np.stack([p.gradient(jnp.asarray(y)) for y in points]) for p in (sharp, exact))
+        found, expected = jax.jit(jax.vmap(lambda y, s=sharp, e=exact: (s.gradient(y), e.gradient(y))))(points)
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=sharpness * np.exp(-20))
 
 
@@ -111,13 +110,15 @@ def test_cutoff_decays_outside(x64):
     """The paper's displayed U has the opposite sign on both softplus terms, which puts the mass outside the box."""
     grid = box()
     potential = make_potential("sigmoid", gaussian("product", CENTRE), grid, SHARPNESS)
+    of_each = jax.jit(jax.vmap(lambda y: (potential.energy(y), potential.gradient(y))))
     for axis in (0, 1):
         for side, wall in ((-1, LOWER[axis]), (1, UPPER[axis])):
             line = np.tile(CENTRE, (6, 1))
             line[:, axis] = wall + side * np.linspace(0.05, 1, 6)
-            own = np.asarray([potential.energy(jnp.asarray(y)) for y in line]) + gaussian_log("product", CENTRE, line)
+            energies, gradients = (np.asarray(a) for a in of_each(line))
+            own = energies + gaussian_log("product", CENTRE, line)
             assert np.all(np.diff(own) > 0.8 * SHARPNESS * 0.19), "the wall must push back, more the further out"
-            push = np.stack([potential.gradient(jnp.asarray(y)) for y in line])[:, axis] * side
+            push = gradients[:, axis] * side
             assert np.all(push > 0.5 * SHARPNESS)
 
 
@@ -133,23 +134,20 @@ def test_circles_have_the_energy_of_the_wrapped_point(x64, walls):
     grid = box(periodic=(True, False))
     density = user_density(lambda point, state, action: -(point[0] ** 2) + 0 * action * state[0] * point[1], grid)
     potential = make_potential(walls, density, grid, SHARPNESS)
-    y = jnp.asarray([0.3, 0.1])
-    for turns in (-2, 1):
-        moved = y + jnp.asarray([2.0 * turns, 0.0])
-        np.testing.assert_allclose(potential.energy(moved), potential.energy(y), atol=1e-12)
-        np.testing.assert_allclose(potential.gradient(moved), potential.gradient(y), atol=1e-12)
+    of_each = jax.jit(jax.vmap(lambda y: (potential.energy(y), potential.gradient(y))))
+    for found in of_each(np.asarray([[0.3 + 2.0 * turns, 0.1] for turns in (0, -2, 1)])):
+        np.testing.assert_allclose(found[1:], np.stack([found[0]] * 2), atol=1e-12)
 
 
 @pytest.mark.parametrize("walls", WALLS)
 def test_lift_stays_inside_and_near(walls):
     grid = box(periodic=(True, False))
     potential = make_potential(walls, gaussian("product", MEANS["inside"]), grid, SHARPNESS)
-    for point in ([0.2, -2.0], [-1.0, 1.0], [0.5, 0.3]):
-        y = potential.lift(jnp.asarray(point))
-        placed = np.asarray(potential.place(y))
-        assert np.all(np.isfinite(y))
-        assert -2 < placed[1] < 1
-        np.testing.assert_allclose(placed, point, atol=4e-3)
+    points = np.asarray([[0.2, -2.0], [-1.0, 1.0], [0.5, 0.3]], np.float32)
+    lifted, placed = jax.jit(jax.vmap(lambda point: (potential.lift(point), potential.place(potential.lift(point)))))(points)
+    assert np.all(np.isfinite(lifted))
+    assert np.all((placed[:, 1] > -2) & (placed[:, 1] < 1))
+    np.testing.assert_allclose(placed, points, atol=4e-3)
 
 
 @pytest.mark.parametrize(
