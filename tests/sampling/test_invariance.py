@@ -53,6 +53,12 @@ STEPS = {  # (high, low acceptance)
 }
 
 
+@pytest.fixture(autouse=True)
+def short_programs(monkeypatch):
+    """Leapfrog steps in a loop, not written out: the same chains, compiled in less time."""
+    monkeypatch.setattr("hamq.sampling.leapfrog.UNROLLED", 1)
+
+
 @eqx.filter_jit
 def walk(sampler, density, grid, starts, *, key):
     """Ends of the chains in chain coordinates, placed in the box, with mean acceptance and number of modes."""
