@@ -37,9 +37,14 @@ def result(folder: Path) -> bytes:
 
 @pytest.fixture
 def small_page(monkeypatch):
-    """Pages whose policy is a train of rank 3, however far off, without an animation: each compiles programs of its own."""
+    """Pages whose policy is a train of rank 3, however far off: each rank compiles programs of its own."""
     monkeypatch.setattr(policy_train, "RANKS", (3,))
     monkeypatch.setattr(tensor_page, "MAX_ERROR", 10.0)
+
+
+@pytest.fixture
+def no_animation(monkeypatch):
+    """Rollouts are compiled for each problem; test_round_trip has them."""
     monkeypatch.setattr(report, "animated", lambda _: ([], []))
 
 
@@ -47,7 +52,8 @@ def test_round_trip(hamq, tmp_path, small_page):
     solved = hamq(*QUICK, "--out", "run", "--report")
     assert solved.code == 0 and re.search(r"spring_chain: residual .* of V at rank 3", solved.out)
     assert re.search(r"iteration 1/2, residual [\d.]+%, rank 3, [\d,]+ backups, \d+ s", solved.err)
-    assert "The page is run/report.html" in solved.out and (tmp_path / "run" / "report.html").exists()
+    assert "The page is run/report.html" in solved.out and "no animated rollout" not in solved.out + solved.err
+    assert '"rollouts"' in (tmp_path / "run" / "report.html").read_text()
 
     shown = hamq("show", "run").out
     for part in ("solve-tensor in run", "law=linear", "Ranks 3 between the axes", "reads", "residual", "V from 0 = ", "jax"):
@@ -185,7 +191,7 @@ def test_a_real_interrupt(tmp_path):
     assert len(read_run(tmp_path / "run").history) >= 1
 
 
-def test_a_finished_run_is_not_run_again(hamq, tmp_path, small_page):
+def test_a_finished_run_is_not_run_again(hamq, tmp_path, small_page, no_animation):
     hamq(*QUICK, "--out", "run")
     before = contents(tmp_path / "run")
     again = hamq(*QUICK, "--out", "run", "--resume", "--json")
@@ -243,7 +249,7 @@ def test_refusals(hamq, tmp_path, words, sentence):
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["others", "report.html"]
 
 
-def test_report_never_replaces_what_is_not_ours(hamq, tmp_path, small_page):
+def test_report_never_replaces_what_is_not_ours(hamq, tmp_path, small_page, no_animation):
     hamq(*QUICK, "--out", "run")
     kept = contents(tmp_path / "run")
     (tmp_path / "note.html").write_text("<html>mine</html>")
@@ -278,7 +284,7 @@ def make(points=5, goal=0.0):
 """
 
 
-def test_own_problem_and_its_page(hamq, tmp_path, small_page):
+def test_own_problem_and_its_page(hamq, tmp_path, small_page, no_animation):
     (tmp_path / "mine.py").write_text(MINE)
     words = ("solve-tensor", "mine.py:make", "--set", "points=4", "--rank", 3, "--iterations", 2, "--out", "run", "--report")
     assert hamq(*words).code == 0
