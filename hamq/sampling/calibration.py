@@ -42,7 +42,7 @@ LARGEST = 1e15
 def calibrated_weights(functions: Float[Array, "n functions"]) -> Float[Array, " n"]:
     """Log-weights of draws that were even, summing to one, from functions of them whose expectation is 0."""
     n = functions.shape[0]
-    own = jnp.full((n, 1), -jnp.log(jnp.asarray(n, functions.dtype)), functions.dtype)
+    own = np.full((n, 1), -np.log(n), functions.dtype)  # no tracer: a batch is traced apart
     return batched_last(lambda z: (_tilt_batch(z, own),))(*alone(functions))[0][..., 0]
 
 
@@ -70,7 +70,7 @@ def tilt(functions: Float[Array, "functions n"], log_weights: Float[Array, " n"]
     return batched_last(lambda z, own: (_tilt_batch(z, own),))(*alone(functions.T, own))[0][..., 0]
 
 
-def _tilt_batch(functions: Float[Array, "n functions B"], own: Float[Array, "n ..."]) -> Float[Array, "n B"]:
+def _tilt_batch(functions: Float[Array, "n functions B"], own: Float[Array | np.ndarray, "n ..."]) -> Float[Array, "n B"]:
     """`tilt` of B pairs; `own` are log-weights that sum to one, with a last axis of B, or of 1 where all share them."""
     n, num, size = functions.shape
     size = max(size, own.shape[-1])

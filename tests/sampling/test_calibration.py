@@ -14,7 +14,7 @@ from scipy.stats import truncnorm
 from hamq.problem.grid import Grid
 from hamq.problem.kernel import GaussianKernel, UnnormalizedKernel, UserDensity
 from hamq.problem.problem import Problem
-from hamq.sampling.calibration import LARGEST, RIDGE, cleaned, stein_functions, tilt, tilt_on_host
+from hamq.sampling.calibration import LARGEST, RIDGE, calibrated_weights, cleaned, stein_functions, tilt, tilt_on_host
 from hamq.sampling.draws import Target
 from hamq.sampling.hmc import HMC
 from hamq.sampling.iid import IID
@@ -224,3 +224,11 @@ def test_the_host_finds_the_same_weights(shift):
 def test_what_is_not_finite_counts_as_nothing():
     found = jax.jit(cleaned)(np.asarray([np.nan, np.inf, -np.inf, 1e30, -3.0], np.float32))
     np.testing.assert_array_equal(found, np.asarray([0, 0, 0, LARGEST, -3], np.float32))
+
+
+def test_weights_in_loops_that_are_vectorised():
+    """As networks with several seeds need them: nothing of the batch may be a tracer of the program around it."""
+    functions = np.random.default_rng(0).normal(size=(2, 3, 8, 2)).astype(np.float32)
+    loop = jax.vmap(lambda of_seed: jax.lax.map(calibrated_weights, of_seed))
+    found = np.exp(jax.jit(loop)(functions))
+    np.testing.assert_allclose(found, tilt_on_host(functions.reshape(6, 8, 2).swapaxes(1, 2)).reshape(2, 3, 8), rtol=1e-4)
