@@ -86,7 +86,7 @@ def plan_each(
     problem: Problem, low: Array, high: Array, horizon: int, num_steps: int, states: Float[Array, "B d"]
 ) -> tuple[Float[Array, "B H k"], Float[Array, " B"]]:
     """(the best sequences found, their returns) of a batch of states; actions from low to high `[1, k]`."""
-    job = ("plan", problem.constants, problem.discount, len(problem.functions), horizon, num_steps)
+    job = ("plan", problem.constants, problem.discount, len(problem.functions), problem.action_shape, horizon, num_steps)
     trace = functools.partial(_plan_each, problem, horizon, num_steps)
     return program(job, problem.functions, trace, low, high, states)(low, high, states)
 

@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Float, UInt32
+from jaxtyping import Array, Float
 
 from hamq.certificates.statistics import difference_interval
 from hamq.problem.kernel import CorrelatedDensity, GaussianKernel, ProductDensity
@@ -101,7 +101,7 @@ class Step(NamedTuple):
 
 def step(model: Model, states: Float[Array | np.ndarray, "B d"], actions: Array | np.ndarray, *, key: Key) -> Step:
     """Rewards of this step and the next states; a rollout that has ended stays where it is and is paid nothing."""
-    return run_model("step", model, take_step, states, actions, jr.key_data(key))
+    return run_model("step", model, take_step, states, actions, key)
 
 
 def run_model(job: str, model: Model, trace: Callable[..., Any], *given: Any) -> Any:
@@ -113,9 +113,9 @@ def run_model(job: str, model: Model, trace: Callable[..., Any], *given: Any) ->
     return run(*arrays)
 
 
-def take_step(model: Model, states: Float[Array, "B d"], actions: Array, words: UInt32[Array, " 2"]) -> Step:
-    """`step` with the words of a key, traced."""
-    normal_key, uniform_key = jr.split(jr.wrap_key_data(words))
+def take_step(model: Model, states: Float[Array, "B d"], actions: Array, key: Key) -> Step:
+    """`step`, traced."""
+    normal_key, uniform_key = jr.split(key)
     size, d = states.shape
     normals = jr.normal(normal_key, (size, d, model.num_draws))
     uniforms = jr.uniform(uniform_key, (size,))

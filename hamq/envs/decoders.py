@@ -74,7 +74,7 @@ class TablePolicy:
             table, dtype = self.q, jnp.result_type(float)
             if self.decoder == "lookahead":
                 table = self.q.max(axis=1)
-            shared = self.draws, np.asarray(table, dtype), np.asarray(self.actions, dtype)
+            shared = jax.device_put((self.draws, np.asarray(table, dtype), np.asarray(self.actions, dtype)))
             tiles = tiles.astype(dtype)
             trace = functools.partial(_scores, self.decoder, self.problem)
             problem, given = self.problem, (*shared, tiles[0])

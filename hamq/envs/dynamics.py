@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
 from gymnasium import spaces
 from jaxtyping import Bool, Float, Int
@@ -35,7 +36,7 @@ class Moved(NamedTuple):
 
 def _advance(model: Model, states: Any, actions: Any, words: Any):
     """A step of a batch with the key of two random `words`, and what of it has ended."""
-    moved = take_step(model, states, actions, words)
+    moved = take_step(model, states, actions, jr.wrap_key_data(words))
     low, high = (jnp.asarray(end, states.dtype)[None, :] for end in (model.problem.grid.lower, model.problem.grid.upper))
     inside = jnp.clip(moved.states, low, high)  # of float32's rounding alone: the law has no mass beyond the walls
     return inside, moved.rewards, ended(model.problem, inside), jnp.mean(moved.effective)

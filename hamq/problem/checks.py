@@ -7,21 +7,23 @@ and rarely meant: they are warned about, or kept as notes where the author of th
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import ClosedJaxpr
 from jaxtyping import Float
 
 from hamq.problem.actions import action_at, action_shape, count
 from hamq.problem.grid import Grid
 from hamq.problem.kernel import GaussianKernel, UnnormalizedKernel
-from hamq.problem.programs import program
+from hamq.problem.programs import program, renew
 from hamq.types import HamqWarning, UserFunction
 
-STATES_PER_CALL = 256
+STATES_PER_CALL = 2**8, 2**15
+"""Of a short line, and of a long one."""
 
 
 def check_discount(discount) -> float:
@@ -89,18 +91,20 @@ def _check_purity(grid: Grid, actions: Any, kernel, reward: UserFunction) -> Non
     is_small = grid.num_states < 2**62
     state = jnp.asarray(grid.states_at(np.asarray([grid.num_states // 3]))[0] if is_small else grid.lower, jnp.float32)
     action = jnp.asarray(action_at(actions, 0), jnp.float32)
-    calls = {"reward": lambda: reward(state, action)}
+    calls: dict[str, tuple] = {"reward": (reward, state, action)}
     if isinstance(kernel, GaussianKernel):
-        calls["mean"] = lambda: kernel.mean(state, action)
+        calls["mean"] = (kernel.mean, state, action)
         if callable(kernel.covariance):
-            calls["covariance"] = lambda: kernel.covariance(state, action)
+            calls["covariance"] = (kernel.covariance, state, action)
     else:
-        calls["logdensity"] = lambda: kernel.logdensity(state, state, action)
-    for name, call in calls.items():
-        if _is_traced_alike(call):
+        calls["logdensity"] = (kernel.logdensity, state, state, action)
+    for name, (function, *given) in calls.items():
+        first, second = (_reading(function, given) for _ in range(2))
+        if first is not None and first == second:
+            renew(function, ("reading", *(a.shape for a in given)), first)
             continue
         # Each `lambda` is traced anew: the function itself is called twice, and compiled as one program, not op by op.
-        first, second = (np.asarray(jax.jit(lambda: call())()) for _ in range(2))  # noqa: B023
+        first, second = (np.asarray(jax.jit(lambda: function(*given))()) for _ in range(2))  # noqa: B023
         if not np.array_equal(first, second, equal_nan=True):
             raise ValueError(
                 f"{name} is not a pure function: two calls at state {np.asarray(state)} gave {first} and {second}; "
@@ -108,13 +112,22 @@ def _check_purity(grid: Grid, actions: Any, kernel, reward: UserFunction) -> Non
             )
 
 
-def _is_traced_alike(call: Callable[[], Any]) -> bool:
-    """Whether JAX reads the same operations and constants twice; compiles nothing, where two calls compile two programs."""
-    first, second = (jax.make_jaxpr(lambda: call())() for _ in range(2))
-    texts = [re.sub(r"0x[0-9a-f]+", "", str(found.jaxpr)) for found in (first, second)]
-    if texts[0] != texts[1] or "callback" in texts[0] or len(first.consts) != len(second.consts):
-        return False
-    return all(np.array_equal(a, b, equal_nan=True) for a, b in zip(first.consts, second.consts, strict=True))
+def _reading(function: UserFunction, given: list) -> Hashable:
+    """The operations and constants that JAX reads; None where it calls Python. Compiles nothing."""
+    found = jax.make_jaxpr(lambda *given: function(*given))(*given)
+    text = re.sub(r"0x[0-9a-f]+", "", str(found.jaxpr))
+    return None if "callback" in text else (text, tuple(_constants(found)))
+
+
+def _constants(found: ClosedJaxpr) -> Iterator[bytes]:
+    for constant in found.consts:
+        is_key = jnp.issubdtype(constant.dtype, jax.dtypes.prng_key)
+        yield np.asarray(jax.random.key_data(constant) if is_key else constant).tobytes()
+    for equation in found.jaxpr.eqns:
+        inner = jax.tree.leaves(list(equation.params.values()), is_leaf=lambda value: isinstance(value, ClosedJaxpr))
+        for value in inner:
+            if isinstance(value, ClosedJaxpr):
+                yield from _constants(value)
 
 
 def look_for_surprises(grid: Grid, actions: Any, kernel, reward: UserFunction, law: str) -> list[tuple[str, str]]:
@@ -168,9 +181,10 @@ def _aliasing_surprises(grid: Grid, actions: Any, reward: UserFunction) -> Itera
 def _rewards(reward: UserFunction, states: Float[np.ndarray, "n d"], action: np.ndarray) -> Float[np.ndarray, " n"]:
     """r(s, a) of one action, some states in each call of a program that all grids of a dimension share."""
     rewards = np.empty(len(states), np.float32)
-    for first in range(0, len(states), STATES_PER_CALL):
-        part = states[first : first + STATES_PER_CALL]
-        given = np.pad(part, ((0, STATES_PER_CALL - len(part)), (0, 0)), mode="edge"), action
+    size = STATES_PER_CALL[len(states) > 16 * STATES_PER_CALL[0]]
+    for first in range(0, len(states), size):
+        part = states[first : first + size]
+        given = np.pad(part, ((0, size - len(part)), (0, 0)), mode="edge"), action
         run = program("rewards", (reward,), jax.vmap(lambda s, a: jnp.asarray(reward(s, a)), (0, None)), *given)
         rewards[first : first + len(part)] = np.asarray(run(*given))[: len(part)]
     return rewards

@@ -38,8 +38,8 @@ class _Programs:
         """Called when a function is gone."""
         with self.lock:
             for known in (self.found, self.facts):
-                for key in [key for key in known if any(reference is own for own in key[0])]:
-                    del known[key]
+                for key in [key for key in list(known) if any(reference is own.function for own in key[0])]:
+                    known.pop(key, None)
 
     def beside(self, work: Callable[[], None]) -> None:
         with self.lock:
@@ -64,9 +64,25 @@ def compile_beside(job: Hashable, functions: Functions, trace: Callable[..., Any
 def remembered(job: Hashable, functions: Functions, find: Callable[[], Any]) -> Any:
     """What `find` says of the functions, asked once and kept as long as they are."""
     key = (_references(functions), job)
-    if key not in _programs.facts:
-        _programs.facts[key] = find()
-    return _programs.facts[key]
+    with _programs.lock:
+        if key in _programs.facts:
+            return _programs.facts[key]
+    found = find()
+    with _programs.lock:
+        _programs.facts[key] = found
+    return found
+
+
+def renew(function: Callable[..., Any], job: Hashable, reading: Hashable) -> None:
+    """Releases what was made of a function that reads differently from the last time: it uses a global that has changed."""
+    with _programs.lock:
+        own = _Reference(function)
+        last = _programs.facts.get(((own,), job))
+        if last is not None and last != reading:
+            for known in (_programs.found, _programs.facts):
+                for key in [key for key in list(known) if own in key[0]]:
+                    known.pop(key, None)
+        _programs.facts[(own,), job] = reading
 
 
 def forget_all() -> None:
@@ -76,8 +92,27 @@ def forget_all() -> None:
         _programs.facts.clear()
 
 
-def _references(functions: Functions) -> tuple[weakref.ref, ...]:
-    return tuple(weakref.ref(function, _programs.forget) for function in functions)
+class _Reference:
+    """A function by its identity, held weakly where that is possible; callable objects need no hash of their own."""
+
+    def __init__(self, function: Callable[..., Any]):
+        self.address = id(function)
+        try:
+            self.function = weakref.ref(function, _programs.forget)
+        except TypeError:
+            self.function = lambda: function
+
+    def __hash__(self) -> int:
+        return self.address
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return isinstance(other, _Reference) and self.address == other.address and self.function() is other.function()
+
+
+def _references(functions: Functions) -> tuple[_Reference, ...]:
+    return tuple(_Reference(function) for function in functions)
 
 
 def _found(job, functions, trace, given, do: Callable[[Callable[[], None]], None]) -> Program:

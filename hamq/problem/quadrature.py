@@ -22,7 +22,7 @@ from jaxtyping import Array, Float, Int
 
 from hamq.problem.grid import Grid
 from hamq.problem.kernel import AbstractDensity, CorrelatedDensity, GaussianKernel
-from hamq.problem.lapack import calls_lapack
+from hamq.problem.lapack import must_run_alone
 from hamq.problem.normal import NUM_IMAGES
 from hamq.problem.problem import Problem, action_values
 from hamq.problem.programs import program
@@ -32,7 +32,9 @@ MAX_PEAK = 0.6
 """Largest share of a row that one quadrature node may carry: more means a density narrower than the nodes are apart."""
 TILE = 2**10
 """Points evaluated at once: a tile and what is computed from it stay in cache."""
-TILES_PER_CALL = 64
+SMALL_TILE = 2**7
+"""The same for rows of fewer points, which a large tile would evaluate many times."""
+VALUES_PER_CALL = 2**16
 SUMMED_VALUES = 2**16
 """Values of the density that NumPy sums at a time, while they are in cache."""
 
@@ -204,12 +206,12 @@ def summed_rows(problem: Problem, states: np.ndarray, num_nodes: int) -> tuple[F
                 of_pieces = np.max(values * of_node, axis=1).reshape(len(logs), -1)
                 peaks[block, g] = np.max(of_pieces * volumes[pieces], axis=1)
 
-    # LAPACK calls of two threads can wait for each other in XLA's pool for ever.
-    with concurrent.futures.ThreadPoolExecutor(1 if calls_lapack(problem) else os.cpu_count()) as threads:
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
+        each = map if must_run_alone(problem) else threads.map
         for g, pieces in enumerate(groups):
             points = (starts[pieces, None] + lengths[pieces, None] * positions).reshape(-1, len(rules))
             evaluate = evaluation.at(points)
-            list(threads.map(lambda block: add_up(evaluate, g, pieces, block), blocks))  # noqa: B023
+            list(each(lambda block: add_up(evaluate, g, pieces, block), blocks))  # noqa: B023
     largest = scales.max(axis=1)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         factors = np.exp(scales - np.where(np.isfinite(largest), largest, 0)[:, None])
@@ -225,38 +227,45 @@ class _Evaluation:
     """log p of pairs at points: tiles of points for the pairs in each call of one program."""
 
     def __init__(self, problem: Problem, states: np.ndarray):
-        def trace(states, actions, numbers, tiles):
-            def tile(given):
-                state, action, number = given
-                return jax.vmap(_lifted(problem, problem.density(state, action)), in_axes=1)(tiles[number])
-
-            return jax.lax.map(tile, (states, actions, numbers))
-
-        self.states, self.actions = states, np.asarray(action_values(problem))
-        tiles = jax.ShapeDtypeStruct((TILES_PER_CALL, states.shape[1], TILE), np.float64)
-        given = *self._pairs(np.zeros(TILES_PER_CALL, np.int64)), np.zeros(TILES_PER_CALL, np.int32), tiles
-        self.run = program(("densities", problem.constants), problem.kernel.functions, trace, *given)
+        self.problem, self.states, self.actions = problem, states, np.asarray(action_values(problem))
 
     def at(self, points: Float[np.ndarray, "N d"]) -> Callable[[Int[np.ndarray, " P"]], Float[np.ndarray, "P N"]]:
         """The function of pairs that has their values at these points."""
-        slabs = np.array_split(points, range(TILES_PER_CALL * TILE, len(points), TILES_PER_CALL * TILE))
-        evaluate = [self._of_slab(slab) for slab in slabs]
-        return (
-            evaluate[0] if len(evaluate) == 1 else lambda pairs: np.concatenate([part(pairs) for part in evaluate], axis=1)
-        )
+        tile = TILE if len(points) >= TILE else SMALL_TILE
+        run = self._program(tile, points.shape[1])
+        slabs = np.array_split(points, range(VALUES_PER_CALL, len(points), VALUES_PER_CALL))
+        evaluate = [self._of_slab(run, slab, tile) for slab in slabs]
+        if len(evaluate) == 1:
+            return evaluate[0]
+        return lambda pairs: np.concatenate([part(pairs) for part in evaluate], axis=1)
 
-    def _of_slab(self, points: Float[np.ndarray, "N d"]) -> Callable[[Int[np.ndarray, " P"]], Float[np.ndarray, "P N"]]:
-        num, num_tiles = len(points), math.ceil(len(points) / TILE)
-        filled = np.pad(points, ((0, TILES_PER_CALL * TILE - num), (0, 0)), mode="edge")
-        tiles = jnp.asarray(np.ascontiguousarray(filled.reshape(TILES_PER_CALL, TILE, -1).swapaxes(1, 2)))
+    def _program(self, tile: int, dimension: int) -> Callable[..., Array]:
+        problem, num = self.problem, VALUES_PER_CALL // tile
+
+        def trace(states, actions, numbers, tiles):
+            def of_tile(given):
+                state, action, number = given
+                return jax.vmap(_lifted(problem, problem.density(state, action)), in_axes=1)(tiles[number])
+
+            return jax.lax.map(of_tile, (states, actions, numbers))
+
+        tiles = jax.ShapeDtypeStruct((num, dimension, tile), np.float64)
+        given = *self._pairs(np.zeros(num, np.int64)), np.zeros(num, np.int32), tiles
+        return program(("densities", problem.constants), problem.kernel.functions, trace, *given)
+
+    def _of_slab(self, run, points: Float[np.ndarray, "N d"], tile: int):
+        num, num_tiles, at_once = len(points), math.ceil(len(points) / tile), VALUES_PER_CALL // tile
+        filled = np.pad(points, ((0, VALUES_PER_CALL - num), (0, 0)), mode="edge")
+        tiles = np.ascontiguousarray(filled.reshape(at_once, tile, -1).swapaxes(1, 2))
+        tiles = jax.block_until_ready(jnp.asarray(tiles))  # what waits for its arrays is run by another thread
 
         def evaluate(pairs):
             items = np.arange(len(pairs) * num_tiles)
-            logs = np.empty((len(items), TILE))
-            for first in range(0, len(items), TILES_PER_CALL):
-                part = np.minimum(np.arange(first, first + TILES_PER_CALL), len(items) - 1)
-                found = self.run(*self._pairs(pairs[part // num_tiles]), (part % num_tiles).astype(np.int32), tiles)
-                logs[first : first + TILES_PER_CALL] = np.asarray(found)[: len(items) - first]
+            logs = np.empty((len(items), tile))
+            for first in range(0, len(items), at_once):
+                part = np.minimum(np.arange(first, first + at_once), len(items) - 1)
+                found = run(*self._pairs(pairs[part // num_tiles]), (part % num_tiles).astype(np.int32), tiles)
+                logs[first : first + at_once] = np.asarray(found)[: len(items) - first]
             return logs.reshape(len(pairs), -1)[:, :num]
 
         return evaluate

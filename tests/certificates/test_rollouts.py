@@ -175,3 +175,9 @@ def test_refusals(as_user):
         rollouts(problem, {"a": always(0.0)}, starts=starts, steps=0)
     with pytest.raises(ValueError, match="spread must be between 0 and 1"):
         random_starts(problem, 3, spread=2.0)
+
+
+def test_keys_of_any_kind():
+    problem = pose(law="linear")
+    found = rollouts(problem, {"a": always(0.0)}, starts=np.zeros((2, 2)), steps=1, key=jax.random.key(0, impl="rbg"))
+    assert np.all(np.isfinite(found.returns["a"]))

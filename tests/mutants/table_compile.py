@@ -59,8 +59,8 @@ COMPILE_MUTANTS = [
     Mutant(
         "purity-is-not-looked-at",
         "hamq/problem/checks.py",
-        old="if texts[0] != texts[1] or",
-        new="if",
+        old="if first is not None and first == second:",
+        new="if first is not None:",
         tests=("tests/problem/test_problem.py",),
     ),
     Mutant(
@@ -80,8 +80,8 @@ COMPILE_MUTANTS = [
     Mutant(
         "programs-kept-for-ever",
         "hamq/problem/programs.py",
-        old="return tuple(weakref.ref(function, _programs.forget) for function in functions)",
-        new="return functions",
+        old="self.function = weakref.ref(function, _programs.forget)",
+        new="self.function = lambda: function",
         tests=(f"{PROGRAMS}::test_programs_go_with_their_functions",),
     ),
     Mutant(

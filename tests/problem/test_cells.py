@@ -282,3 +282,22 @@ def test_error_covers_densities_narrower_than_the_first_nodes_are_apart(width):
     rows = all_rows(problem, 1e-6)
     exact = np.diff(scipy.stats.norm.cdf(grid.axis_edges(0), centre, width))
     assert 0.5 * np.abs(rows.masses - exact / exact.sum()).sum(axis=-1).max() <= rows.error + 1e-12
+
+
+def looped(next_state, state, action):
+    """−4 |s' − μ|² by a loop that cannot be differentiated backwards."""
+    gap = jnp.sum((next_state - mean(state, action)) ** 2)
+    return jax.lax.while_loop(lambda c: c[0] < 4, lambda c: (c[0] + 1, c[1] - gap), (0, jnp.zeros_like(gap)))[1]
+
+
+def called(next_state, state, action):
+    """The same by Python, which must be given float64."""
+    gap = jnp.sum((next_state - mean(state, action)) ** 2)
+    return jax.pure_callback(lambda g: -4 * g, jax.ShapeDtypeStruct((), gap.dtype), gap, vmap_method="expand_dims")
+
+
+@pytest.mark.parametrize("logdensity", [looped, called])
+def test_densities_that_have_no_derivative(logdensity):
+    found = all_rows(problem(UnnormalizedKernel(logdensity)), 1e-6)
+    wanted = all_rows(problem(GaussianKernel(mean, [0.125, 0.125])), 1e-6)
+    assert total_variation(found.masses, wanted.masses) <= found.error + 1e-12

@@ -215,6 +215,22 @@ def test_a_function_that_is_not_pure(name):
         problem(**changes)
 
 
+def test_noise_within_a_compiled_part_is_seen():
+    generator = np.random.default_rng(0)
+
+    def noisy(state, action):
+        noise = generator.normal(size=2).astype(np.float32)
+        return jax.jit(lambda state: jnp.sum(state * noise))(state) + 0 * action
+
+    with pytest.raises(ValueError, match="reward is not a pure function"):
+        problem(reward=noisy)
+
+
+def test_keys_may_be_constants():
+    key = jax.random.key(3)
+    problem(reward=lambda state, action: jax.random.normal(key) + state[0] + 0 * action)
+
+
 @pytest.mark.parametrize("bad", ["nan", "inf", "-inf"])
 def test_a_reward_that_is_not_finite_names_the_pair(bad):
     def broken(state, action):

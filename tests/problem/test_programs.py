@@ -1,6 +1,8 @@
 """Compiled programs: found again, compiled once, and gone with the functions that they were made of."""
 
+import dataclasses
 import gc
+import sys
 import threading
 import weakref
 
@@ -49,7 +51,7 @@ def test_programs_go_with_their_functions():
     reference = make()
     gc.collect()
     assert reference() is None, "nothing that was compiled may hold on to a user's function"
-    assert all(of_key() is not None for key in programs._programs.found for of_key in key[0])
+    assert all(of_key.function() is not None for key in programs._programs.found for of_key in key[0])
 
 
 def test_compiling_ahead_tells_the_shapes_and_is_not_done_again(num_traces):
@@ -101,3 +103,44 @@ def test_arrays_of_numpy_serve_both_precisions():
         drawn = draw_each(problem, hamq.Importance(4), key=0)
         assert drawn.weights is not None
         assert drawn.weights.dtype == np.float32
+
+
+WEIGHT = 1.0
+
+
+def weighted(state, action):
+    return WEIGHT * jnp.sum(state**2) + 0 * action
+
+
+def small(reward) -> hamq.Problem:
+    grid = hamq.Grid([-1.0], [1.0], [3])
+    return hamq.Problem(grid, [-1.0, 1.0], hamq.GaussianKernel(lambda s, a: 0.5 * s + 0.1 * a, [0.1]), reward, 0.9)
+
+
+def test_a_global_that_has_changed_is_seen(monkeypatch):
+    """Programs are kept for a function; a new problem reads the function again."""
+    before = reward_table(small(weighted))
+    monkeypatch.setattr(sys.modules[__name__], "WEIGHT", 2.0)
+    np.testing.assert_array_equal(reward_table(small(weighted)), 2 * before)
+
+
+@dataclasses.dataclass
+class Unhashable:
+    weight: float = 2.0
+
+    def __call__(self, state, action):
+        return self.weight * state[0] + 0 * action
+
+
+class Slots:
+    __slots__ = ()
+
+    def __call__(self, state, action):
+        return state[0] + 0 * action
+
+
+@pytest.mark.parametrize("reward", [Unhashable(), Slots()])
+def test_callable_objects_serve_as_functions(reward):
+    first, second = (reward_table(small(reward)) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    assert np.ptp(first) > 0
