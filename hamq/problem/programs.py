@@ -142,7 +142,9 @@ def _found(job, functions, trace, given, do: Callable[[Callable[[], None]], None
         return trace(*arrays)
 
     # A function of our own: JAX would keep a bound method, and all that it is bound to, for ever.
-    named.__name__ = str(job[0] if isinstance(job, tuple) else job)
+    # Its name is part of what is looked for on disk: never an address.
+    name = job[0] if isinstance(job, tuple) else job
+    named.__name__ = getattr(name, "__name__", str(name))
     traced: list[Any] = []
     settle(new.shapes, lambda: traced.append(jax.jit(named).trace(*given)) or traced[0].out_info)
     if traced:

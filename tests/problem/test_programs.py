@@ -144,3 +144,13 @@ def test_callable_objects_serve_as_functions(reward):
     first, second = (reward_table(small(reward)) for _ in range(2))
     np.testing.assert_array_equal(first, second)
     assert np.ptp(first) > 0
+
+
+def test_names_hold_no_address():
+    """Compiled programs are found on disk by their names, too, in another process."""
+
+    def double(x):
+        return 2 * x
+
+    run = program((double, 1), (double,), double, jnp.ones(2))
+    assert "HloModule jit_double," in run.as_text()
