@@ -91,5 +91,10 @@ def _refuse(problem: Problem, config: DeepConfig, sampler: AbstractSampler) -> N
         raise ValueError(
             "deep: snap=False has no use for Exhaustive, whose next states are those of the grid; use snap=True."
         )
+    if sampler.needs_rows(problem):
+        raise ValueError(
+            f"deep: {type(sampler).__name__} integrates the density of {problem.name}, which a training step cannot do; use "
+            "HMC or Importance."
+        )
     if not config.snap and problem.law == "point":
         raise ValueError("deep: snap=False needs a continuous law, got law='point', which has masses at grid states only.")

@@ -49,6 +49,11 @@ class BellmanOperator:
     ended: Bool[np.ndarray, " S"] | None
     law: FactoredLaw | DenseLaw
 
+    @property
+    def is_estimated(self) -> bool:
+        """Whether the masses come from quadrature, whose error nobody bounds."""
+        return cells.needs_quadrature(self.problem)
+
     def backup(self, value: Float[np.ndarray, " S"]) -> Float[np.ndarray, "S A"]:
         # E[V] = m + E[V − m]: what is rounded is as small as V varies, however large V is.
         middle = (float(value.min()) + float(value.max())) / 2
@@ -148,6 +153,8 @@ def settle(
 def sentence(operator: BellmanOperator, solved: FixedPoint, sweeps: int, tolerance: float) -> str:
     """What came out, and what stood in the way where it is less than was asked for."""
     error = solved.bounds.error
+    if solved.reason == "reached" and operator.is_estimated:
+        return f"within {error:.2g} after {sweeps} sweeps, as far as quadrature can tell: its error is an estimate"
     if solved.reason == "reached":
         return f"certified to {error:.2g} after {sweeps} sweeps"
     if solved.reason == "sweeps":

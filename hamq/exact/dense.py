@@ -5,7 +5,7 @@ import math
 import numpy as np
 from jaxtyping import Float
 
-from hamq.problem import cells, quadrature
+from hamq.problem import cells, evaluation
 from hamq.problem.kernel import GaussianKernel
 from hamq.problem.noise import noise_of
 from hamq.problem.problem import Problem
@@ -26,7 +26,7 @@ class DenseLaw:
         self.masses /= self.masses.sum(axis=1, keepdims=True)
         self.num_actions = problem.num_actions
         self.quadrature_error, self.error = rows.error, rows.error + ROUNDING + _error_of_noise(problem)
-        self.num_nodes, self.evaluations = rows.num_nodes, rows.evaluations
+        self.evaluations = rows.evaluations
 
     @property
     def num_summands(self) -> int:
@@ -42,6 +42,6 @@ def _error_of_noise(problem: Problem) -> float:
     if not isinstance(problem.kernel, GaussianKernel) or problem.is_product:
         return 0.0
     noise, circle = noise_of(problem), np.asarray(problem.grid.periodic)
-    away = (quadrature.image_reach(problem) - 1) * np.asarray(problem.grid.widths) / noise.widest
+    away = (evaluation.image_reach(problem) - 1) * np.asarray(problem.grid.widths) / noise.widest
     left_out = [math.erfc(z / math.sqrt(2)) for z in away[circle]]
     return float(np.finfo(np.float64).eps * noise.inflation.max() + sum(left_out))

@@ -1,4 +1,7 @@
-"""Draws of any sampler for the pairs of calls: chains some transitions at a time, all others in one program."""
+"""Draws of any sampler for the pairs of calls.
+
+Chains are made some transitions at a time, picks from rows of masses on the host, all others in one program.
+"""
 
 from collections.abc import Sequence
 
@@ -10,6 +13,7 @@ import numpy as np
 
 from hamq.learning.chunks import Call, Chains, Made
 from hamq.learning.layout import call_shape, locations_of
+from hamq.learning.tabulated import draw_from_rows
 from hamq.problem.problem import Problem
 from hamq.problem.programs import program
 from hamq.sampling.draws import AbstractSampler, Target
@@ -28,6 +32,8 @@ class Drawer:
         with jax.enable_x64(False):
             if self._chains is not None:
                 return self._chains.draw(calls, key=key)
+            if self.sampler.needs_rows(self.problem):
+                return [draw_from_rows(self.problem, self.sampler, call, key) for call in calls]
             return [_draw_whole(self.problem, self.sampler, call, key) for call in calls]
 
     def compile_ahead(self) -> None:

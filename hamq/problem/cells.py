@@ -2,14 +2,14 @@
 
 The law is the truncated density in each grid cell (`cell`), under each hat function (`linear`), or at each grid point
 (`point`). Product kernels have closed forms per axis (`normal.py`) and a row is their outer product. Other kernels are
-integrated (`quadrature.py`); the number of nodes per piece doubles until the masses agree with those of the rule with three
-quarters of the nodes.
+integrated (`quadrature.py`), each pair until its masses are as good as was asked for.
 
-Samplers call `log_masses`, traced for one pair in whatever precision is on; `exact` has all rows in float64.
+`rows_of` has the masses of any pairs, of states between the grid points too, in float64. `log_masses` is traced for one pair
+in whatever precision is on, for what needs no quadrature.
 """
 
-import math
 import os
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -18,24 +18,35 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from hamq.problem.counts import as_power
+from hamq.problem.evaluation import lifted
 from hamq.problem.kernel import ProductDensity
 from hamq.problem.normal import axis_log_masses
-from hamq.problem.problem import Problem, action_values, pair_name
+from hamq.problem.problem import Problem, listed_actions
 from hamq.problem.programs import program
-from hamq.problem.quadrature import MAX_PEAK, axis_rule, integrate, summed_rows
+from hamq.problem.quadrature import FIRST_VALUES, Integral, integrate
+from hamq.problem.rules import num_points
 
-MAX_EVALUATIONS = 4 * 10**10
+MAX_EVALUATIONS = 4 * 10**9
 """Density evaluations that quadrature may spend unless told otherwise: minutes on two cores."""
-FIRST_NODES = 4
-MAX_NODES = 64
-BLOCK_VALUES = 2**21
+VALUES_PER_BLOCK = 2**21
+"""Values of rows in closed form, or at points, that are made at once."""
+
+Progress = Callable[[str, int, int], None]
+"""Told (what is being done, how many parts are done, of how many)."""
 
 
-def log_masses(problem: Problem, state: Float[Array, " d"], action: Array, num_nodes: int) -> Float[Array, " S"]:
-    """log P(s' | s, a) on all grid states, normalised over the box; `num_nodes` per piece for quadrature."""
+def needs_quadrature(problem: Problem) -> bool:
+    return not (problem.is_product or problem.law == "point")
+
+
+def log_masses(problem: Problem, state: Float[Array, " d"], action: Array) -> Float[Array, " S"]:
+    """log P(s' | s, a) on all grid states, normalised over the box; closed forms and point masses only."""
     density = problem.density(state, action)
-    if not problem.is_product:
-        return integrate(problem, density, num_nodes)
+    if problem.law == "point" and not isinstance(density, ProductDensity):
+        logs = jax.vmap(lifted(problem, density))(jnp.asarray(problem.grid.states(), state.dtype))
+        largest = jnp.max(logs)
+        logs = logs - jnp.where(jnp.isfinite(largest), largest, 0)  # never −inf + inf
+        return logs - jax.nn.logsumexp(logs)
     assert isinstance(density, ProductDensity)
     total = jnp.zeros((1,), state.dtype)
     for i in range(problem.grid.dimension):
@@ -49,18 +60,14 @@ class Rows(NamedTuple):
 
     masses: Float[np.ndarray, "S A S"]
     error: float
-    num_nodes: int
     evaluations: int
 
 
-def estimate(problem: Problem, num_nodes: int = FIRST_NODES) -> tuple[int, int]:
-    """(bytes, density evaluations) of all rows, as Python ints."""
+def estimate(problem: Problem) -> tuple[int, int]:
+    """(bytes, density evaluations) of all rows, as Python ints; quadrature may need more where it refines."""
     pairs = problem.num_states * problem.num_actions
-    if problem.is_product or problem.law == "point":
-        return 8 * pairs * problem.num_states, pairs * problem.num_states
-    rules = (axis_rule(problem.grid, i, problem.law, num_nodes) for i in range(problem.grid.dimension))
-    nodes = math.prod(rule.num_points for rule in rules)
-    return 8 * pairs * problem.num_states, pairs * nodes
+    per_pair = num_points(problem.grid, problem.law) if needs_quadrature(problem) else problem.num_states
+    return 8 * pairs * problem.num_states, pairs * per_pair
 
 
 class DoesNotFit(ValueError):
@@ -90,86 +97,68 @@ def available_bytes() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 
-def all_rows(problem: Problem, tolerance: float, max_evaluations: int | None = None) -> Rows:
-    """Masses of all pairs in float64; the nodes double until no row moves by more than `tolerance` in total variation.
+def all_rows(
+    problem: Problem, tolerance: float, max_evaluations: int | float | None = None, progress: Progress | None = None
+) -> Rows:
+    """Masses of all pairs in float64, each with an estimated error of at most `tolerance` in total variation.
 
-    Each block starts from the nodes that the block before it needed. Where the budget of evaluations or `MAX_NODES`
-    ends first, the error says how far the last two rules were apart.
+    Where the evaluations end first, which all pairs share alike, the error says how far the worst pair is.
     """
     budget = MAX_EVALUATIONS if max_evaluations is None else max_evaluations
-    states, num_actions = problem.grid.states(), problem.num_actions
-    masses = np.empty((len(states), num_actions, len(states)))
-    nodes, worst, spent = FIRST_NODES, 0.0, 0
-    start = 0
-    while start < len(states):
-        size = max(1, BLOCK_VALUES // (estimate(problem, nodes)[1] // problem.num_states))
-        block = slice(start, min(start + size, len(states)))
-        rows, error, nodes, evaluations = _settled_block(problem, states[block], nodes, tolerance, budget, start)
-        masses[block] = rows
-        worst, spent, start = max(worst, error), spent + evaluations, block.stop
-    return Rows(masses, worst, nodes, spent)
+    states, actions = problem.grid.states(), np.asarray(listed_actions(problem), np.float64)
+    num_states, num_actions = len(states), len(actions)
+    masses, worst, spent = np.empty((num_states * num_actions, num_states)), 0.0, 0
+    for first, last in _blocks(problem, num_states * num_actions):
+        pairs = np.arange(first, last)
+        of_block = states[pairs // num_actions], actions[pairs % num_actions]
+        rows = rows_of(problem, *of_block, tolerance, budget / (num_states * num_actions))
+        masses[first:last] = rows.masses
+        worst, spent = max(worst, float(rows.errors.max())), spent + int(rows.evaluations.sum())
+        if progress is not None:
+            progress("integrating the density", last, num_states * num_actions)
+    return Rows(masses.reshape(num_states, num_actions, -1), worst, spent)
 
 
-def _settled_block(problem, states, nodes, tolerance, budget, first_state):
-    """Rows, error, nodes and evaluations of a few states; the error is the distance to the rule with ¾ of the nodes."""
-    if problem.is_product or problem.law == "point":
-        return _rows(problem, states, nodes, first_state)[0], 0.0, nodes, len(states) * _per_state(problem, nodes)
-    evaluations = 0
-    while True:
-        rows, peak = _rows(problem, states, nodes, first_state)
-        coarse, _ = _rows(problem, states, 3 * nodes // 4, first_state)
-        evaluations += len(states) * _checked_cost(problem, nodes)
-        error = float(0.5 * np.abs(rows - coarse).sum(axis=-1).max())
-        # Two rules agree on a peak that falls between the nodes of both; then one node carries the row.
-        error = error if peak <= MAX_PEAK else max(error, peak)
-        too_dear = problem.num_states * _checked_cost(problem, 2 * nodes) > budget
-        if error <= tolerance or 2 * nodes > MAX_NODES or too_dear:
-            return rows, error, nodes, evaluations
-        nodes *= 2
+def _blocks(problem: Problem, num_pairs: int) -> list[tuple[int, int]]:
+    """Ends of blocks of pairs that are worked on together."""
+    values = FIRST_VALUES if needs_quadrature(problem) else VALUES_PER_BLOCK
+    size = max(1, values // (estimate(problem)[1] // (problem.num_states * problem.num_actions)))
+    return [(first, min(first + size, num_pairs)) for first in range(0, num_pairs, size)]
 
 
-def _per_state(problem: Problem, num_nodes: int) -> int:
-    return estimate(problem, num_nodes)[1] // problem.num_states
-
-
-def _checked_cost(problem: Problem, num_nodes: int) -> int:
-    return _per_state(problem, num_nodes) + _per_state(problem, 3 * num_nodes // 4)
-
-
-def _rows(problem: Problem, states: np.ndarray, num_nodes: int, first_state: int) -> tuple[np.ndarray, float]:
-    """Masses of a few states in float64, and the largest share of a row that one node carries, or a bound of it."""
-    with jax.enable_x64(True):
-        if problem.is_product:
-            masses, peak = _closed_rows(problem, states), 0.0
-        else:
-            masses, peak = summed_rows(problem, states, num_nodes)
-    bad = ~np.isfinite(masses).all(axis=-1)
+def rows_of(
+    problem: Problem,
+    states: Float[np.ndarray, "P d"],
+    actions: Float[np.ndarray, "P *k"],
+    tolerance: float,
+    max_evaluations: int | float = np.inf,
+) -> Integral:
+    """Masses of pairs, their estimated errors and what they cost; `max_evaluations` is for each pair, and not binding on
+    what a row costs unrefined. A pair without any density in the box is refused by name."""
+    if needs_quadrature(problem):
+        rows = integrate(problem, states, actions, tolerance, max_evaluations)
+    else:
+        masses = _direct_rows(problem, states, actions)
+        cost = 0 if problem.is_product else problem.num_states
+        rows = Integral(masses, np.zeros(len(masses)), np.full(len(masses), cost, np.int64))
+    bad = ~np.isfinite(rows.masses).all(axis=-1)
     if np.any(bad):
-        s, a = (int(v) for v in np.argwhere(bad)[0])
+        first = int(np.argmax(bad))
+        state, action = (np.atleast_1d(a[first]).tolist() for a in (states, actions))
         raise ValueError(
-            f"the density of {problem.name} has no finite mass in the box at {pair_name(problem, first_state + s, a)}; "
-            "the log-density must be a number at some grid point, and never NaN."
+            f"the density of {problem.name} has no finite mass in the box at state {state}, action {action} "
+            f"({int(bad.sum())} of {len(bad)} pairs); the log-density must be a number somewhere in the box, and never NaN."
         )
-    return masses, peak
+    return rows
 
 
-def _closed_rows(problem: Problem, states: np.ndarray) -> Float[np.ndarray, "_ A S"]:
+def _direct_rows(problem: Problem, states: np.ndarray, actions: np.ndarray) -> Float[np.ndarray, "P S"]:
+    """Closed forms, or point masses."""
+
     def trace(states, actions):
-        of_actions = jax.vmap(lambda state, action: jnp.exp(log_masses(problem, state, action, 1)), (None, 0))
-        return jax.lax.map(lambda state: of_actions(state, actions), states)
+        return jax.lax.map(lambda pair: jnp.exp(log_masses(problem, *pair)), (states, actions))
 
-    given = jnp.asarray(states), action_values(problem)
-    rows = program(("closed rows", problem.constants), problem.kernel.functions, trace, *given)
-    return np.asarray(rows(*given))
-
-
-def settled_nodes(problem: Problem, tolerance: float = 1e-4, num_probes: int = 8) -> int:
-    """Nodes per piece that settle the masses of a few states spread over the grid: for samplers that need masses."""
-    if problem.is_product or problem.law == "point":
-        return FIRST_NODES
-    probes = np.unique(np.linspace(0, problem.num_states - 1, num_probes).astype(np.int64))
-    nodes = FIRST_NODES
-    for probe in probes:
-        states = problem.grid.states_at(probe[None])
-        *_, nodes, _ = _settled_block(problem, states, nodes, tolerance, MAX_EVALUATIONS, int(probe))
-    return nodes
+    with jax.enable_x64(True):
+        given = np.asarray(states, np.float64), np.asarray(actions, np.float64)
+        rows = program(("closed rows", problem.constants), problem.kernel.functions, trace, *given)
+        return np.asarray(rows(*given))

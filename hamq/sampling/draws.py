@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, ScalarLike, Shaped
 
 from hamq.problem.kernel import AbstractDensity
@@ -20,6 +21,13 @@ class Draws(NamedTuple):
 
     points: Float[Array, "d n"]
     log_weights: Float[Array, " n"]
+
+
+class Picked(NamedTuple):
+    """Grid states picked from rows of masses, and their weights, which sum to one; None where all are the same."""
+
+    index: Int[np.ndarray, "L n"]
+    weights: Float[np.ndarray, "L n"] | None
 
 
 class Info(NamedTuple):
@@ -112,6 +120,20 @@ class AbstractSampler(eqx.Module):
     def is_chunked(self) -> bool:
         """Whether its draws can be made some at a time, as those of chains (`learning/chunks.py`)."""
         return False
+
+    def needs_rows(self, problem: Problem) -> bool:
+        """Whether a prepared sampler picks from rows of masses that come from quadrature, which `draw` cannot trace."""
+        del problem
+        return False
+
+    @property
+    def num_uniforms(self) -> int:
+        """Uniform numbers that `pick` needs of each pair."""
+        return 0
+
+    def pick(self, masses: Float[np.ndarray, "L S"], uniforms: Float[np.ndarray, "L u"]) -> Picked:
+        """Draws of pairs with these masses; of samplers that need rows."""
+        raise NotImplementedError(f"{type(self).__name__} picks from no rows of masses.")
 
     @abc.abstractmethod
     def prepare(self, problem: Problem, *, key: Key) -> "tuple[AbstractSampler, Info]":

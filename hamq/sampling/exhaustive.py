@@ -2,48 +2,68 @@
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
 
 from hamq.problem import cells
 from hamq.problem.problem import Problem
-from hamq.sampling.draws import AbstractSampler, Draws, Info, Target, make_info
+from hamq.sampling.draws import AbstractSampler, Draws, Info, Picked, Target, make_info
 from hamq.types import Key
 
 MAX_EVALUATIONS_PER_PAIR = 10**7
+TOLERANCE = 1e-4
 
 
 class Exhaustive(AbstractSampler):
-    """All S next states, weighted by the law (`cell`, `linear` or `point`); S density evaluations or more per pair."""
+    """All S next states, weighted by the law (`cell`, `linear` or `point`); S density evaluations or more per pair.
 
-    num_nodes: int | None = eqx.field(static=True, default=None)
+    `tolerance` is the total variation that quadrature may miss of a row, as it estimates it; closed forms miss nothing.
+    """
+
+    tolerance: float = eqx.field(static=True, default=TOLERANCE)
+
+    def __check_init__(self):
+        require_tolerance("Exhaustive", self.tolerance)
 
     def prepare(self, problem: Problem, *, key: Key) -> tuple["Exhaustive", Info]:
         del key  # nothing random here
         require_masses(problem, "Exhaustive")
-        return Exhaustive(cells.settled_nodes(problem)), make_info()
+        return self, make_info()
+
+    def needs_rows(self, problem: Problem) -> bool:
+        return cells.needs_quadrature(problem)
+
+    def pick(self, masses: Float[np.ndarray, "L S"], uniforms: Float[np.ndarray, "L u"]) -> Picked:
+        del uniforms
+        return Picked(np.broadcast_to(np.arange(masses.shape[1]), masses.shape), masses.astype(np.float32))
 
     def draw(self, target: Target, *, key: Key) -> tuple[Draws, Info]:
         del key
         problem = target.problem
-        log_masses = cells.log_masses(problem, target.state, target.action, self.num_nodes or cells.FIRST_NODES)
+        log_masses = cells.log_masses(problem, target.state, target.action)
         points = jnp.asarray(problem.grid.states().T, log_masses.dtype)
-        evaluations = masses_cost(problem, self.num_nodes)
         return Draws(points, log_masses), make_info(
-            density_evaluations=evaluations, has_failed=~jnp.any(jnp.isfinite(log_masses)) | jnp.any(jnp.isnan(log_masses))
+            density_evaluations=masses_cost(problem),
+            has_failed=~jnp.any(jnp.isfinite(log_masses)) | jnp.any(jnp.isnan(log_masses)),
         )
 
 
-def masses_cost(problem: Problem, num_nodes: int | None) -> int:
-    """Density evaluations of one row of masses."""
-    pairs = problem.num_states * problem.num_actions
-    return cells.estimate(problem, num_nodes or cells.FIRST_NODES)[1] // pairs
+def masses_cost(problem: Problem) -> int:
+    """Density evaluations of one row of masses, at least."""
+    return cells.estimate(problem)[1] // (problem.num_states * problem.num_actions)
 
 
 def require_masses(problem: Problem, what: str) -> None:
     """Refuses a problem whose rows of masses are too long or too dear."""
     problem.grid.require_enumerable(what)
-    cost = masses_cost(problem, cells.FIRST_NODES)
+    cost = masses_cost(problem)
     if cost > MAX_EVALUATIONS_PER_PAIR:
         raise ValueError(
             f"{what} needs {cost:.2e} density evaluations for every pair of {problem.name}, more than "
             f"{MAX_EVALUATIONS_PER_PAIR:.0e}; use fewer points, or HMC, which needs no masses."
         )
+
+
+def require_tolerance(name: str, value: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
+        raise ValueError(f"{name}: tolerance must lie between 0 and 1, got {value!r}; 1e-4 is the default.")

@@ -11,15 +11,16 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
+import numpy as np
 from jax.scipy.special import ndtri
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from hamq.problem import cells
 from hamq.problem.kernel import AbstractDensity, CorrelatedDensity, GaussianKernel, ProductDensity
 from hamq.problem.problem import Problem
 from hamq.sampling import truncated_correlated
-from hamq.sampling.draws import AbstractSampler, Draws, Info, Target, even_weights, make_info, require_count
-from hamq.sampling.exhaustive import MAX_EVALUATIONS_PER_PAIR, masses_cost
+from hamq.sampling.draws import AbstractSampler, Draws, Info, Picked, Target, even_weights, make_info, require_count
+from hamq.sampling.exhaustive import MAX_EVALUATIONS_PER_PAIR, TOLERANCE, masses_cost, require_tolerance
 from hamq.sampling.noise import uniforms
 from hamq.sampling.truncated_normal import truncated_normal
 from hamq.types import Key
@@ -28,14 +29,18 @@ MAX_TRIES = 1000
 
 
 class IID(AbstractSampler):
-    """`num_samples` independent draws per pair; coupled actions share their uniforms."""
+    """`num_samples` independent draws per pair; coupled actions share their uniforms.
+
+    `tolerance` is the total variation that masses by quadrature may miss, as it estimates it.
+    """
 
     num_samples: int = eqx.field(static=True)
     method: Literal["product", "masses", "rejection"] | None = eqx.field(static=True, default=None)
-    num_nodes: int | None = eqx.field(static=True, default=None)
+    tolerance: float = eqx.field(static=True, default=TOLERANCE)
 
     def __check_init__(self):
         require_count("IID: num_samples", self.num_samples)
+        require_tolerance("IID", self.tolerance)
         if self.method not in (None, "product", "masses", "rejection"):
             raise ValueError(f"IID: method must be product, masses, rejection or None (the best one), got {self.method!r}.")
 
@@ -52,8 +57,20 @@ class IID(AbstractSampler):
             )
         if method == "rejection" and (not isinstance(problem.kernel, GaussianKernel) or problem.law == "point"):
             raise ValueError(f"IID: method='rejection' draws from normals, and {problem.name} is none; use HMC.")
-        nodes = cells.settled_nodes(problem) if method == "masses" else None
-        return IID(self.num_samples, method, nodes), make_info()
+        return IID(self.num_samples, method, self.tolerance), make_info()
+
+    def needs_rows(self, problem: Problem) -> bool:
+        return self.method == "masses" and cells.needs_quadrature(problem)
+
+    @property
+    def num_uniforms(self) -> int:
+        return self.num_samples
+
+    def pick(self, masses: Float[np.ndarray, "L S"], uniforms: Float[np.ndarray, "L u"]) -> Picked:
+        """By inverse distribution function over the rows."""
+        cumulative = np.cumsum(masses, axis=1)
+        index = [np.searchsorted(row, u * row[-1]) for row, u in zip(cumulative, uniforms, strict=True)]
+        return Picked(np.minimum(np.stack(index), masses.shape[1] - 1), None)
 
     def draw(self, target: Target, *, key: Key) -> tuple[Draws, Info]:
         density, grid = target.density, target.problem.grid
@@ -72,13 +89,13 @@ class IID(AbstractSampler):
 
     def _from_masses(self, target: Target, *, key: Key) -> tuple[Draws, Info]:
         problem = target.problem
-        log_masses = cells.log_masses(problem, target.state, target.action, self.num_nodes or cells.FIRST_NODES)
+        log_masses = cells.log_masses(problem, target.state, target.action)
         cumulative = jnp.cumsum(jnp.exp(log_masses))
         u = uniforms((self.num_samples,), key=key)
         index = jnp.searchsorted(cumulative, u * cumulative[-1], side="left").clip(0, problem.num_states - 1)
         points = jnp.asarray(problem.grid.states().T, log_masses.dtype)[:, index]
         info = make_info(
-            density_evaluations=masses_cost(problem, self.num_nodes),
+            density_evaluations=masses_cost(problem),
             has_failed=~jnp.any(jnp.isfinite(log_masses)) | jnp.any(jnp.isnan(log_masses)),
         )
         return Draws(points, even_weights(self.num_samples)), info
@@ -87,7 +104,7 @@ class IID(AbstractSampler):
 def _best_method(problem: Problem) -> Literal["product", "masses", "rejection"]:
     if problem.is_product and problem.law != "point":
         return "product"
-    cost = masses_cost(problem, cells.FIRST_NODES)
+    cost = masses_cost(problem)
     if problem.num_states <= 10**6 and cost <= MAX_EVALUATIONS_PER_PAIR:
         return "masses"
     if isinstance(problem.kernel, GaussianKernel) and problem.law != "point":

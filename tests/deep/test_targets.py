@@ -61,7 +61,7 @@ def test_exhaustive_targets_are_exact(periodic):
     found = table_of(problem, sets, jnp.asarray(value, jnp.float32))
     assert found.shape == (20, 3, 1), "nothing is random: one set"
     np.testing.assert_allclose(found[..., 0], exact_expectations(problem, value), atol=3e-5)
-    assert np.all(np.asarray(spent.density_evaluations) == 3 * masses_cost(problem, None))
+    assert np.all(np.asarray(spent.density_evaluations) == 3 * masses_cost(problem))
 
 
 @pytest.mark.parametrize("name", SAMPLERS)

@@ -162,7 +162,7 @@ def test_float64_at_its_end_is_said_and_the_bounds_hold():
 def test_the_error_of_a_coarse_rule_enters_the_bounds(monkeypatch):
     problem = spiky(width=0.1)
     best = model(problem).optimal_q()
-    monkeypatch.setattr(cells, "MAX_NODES", cells.FIRST_NODES)
+    monkeypatch.setattr(cells, "MAX_EVALUATIONS", 1)  # no part is refined
     solution = solve_exact(problem, tolerance=1e-6)
     assert not solution.converged
     assert "quadrature's error of" in solution.result and "raise max_evaluations" in solution.result
@@ -173,9 +173,9 @@ def test_the_error_of_a_coarse_rule_enters_the_bounds(monkeypatch):
 def test_quadrature_is_refined_as_the_tolerance_asks(monkeypatch):
     asked, all_rows = [], cells.all_rows
 
-    def spy(problem, tolerance, max_evaluations):
+    def spy(problem, tolerance, max_evaluations, progress=None):
         asked.append(tolerance)
-        return all_rows(problem, tolerance, max_evaluations)
+        return all_rows(problem, tolerance, max_evaluations, progress)
 
     monkeypatch.setattr(cells, "all_rows", spy)
     assert solve_exact(spiky(), 1e-8).converged

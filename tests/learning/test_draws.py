@@ -165,7 +165,7 @@ def test_exhaustive_expected_values_are_exact(law):
     drawn = draw_each(problem, Exhaustive(), key=0)
     exact = cells.all_rows(problem, 1e-8).masses @ value.astype(np.float64)
     np.testing.assert_allclose(expected_values(problem, drawn.draws, value), exact, atol=1e-5)
-    assert drawn.cost.density_evaluations == problem.num_states * 2 * masses_cost(problem, None)
+    assert drawn.cost.density_evaluations == problem.num_states * 2 * masses_cost(problem)
 
 
 def test_point_law_from_masses():

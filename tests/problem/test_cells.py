@@ -10,7 +10,7 @@ import scipy.integrate
 import scipy.stats
 
 from hamq.problem import zoo
-from hamq.problem.cells import all_rows, available_bytes, estimate, log_masses, require_room, settled_nodes
+from hamq.problem.cells import all_rows, available_bytes, estimate, log_masses, require_room
 from hamq.problem.grid import Grid
 from hamq.problem.kernel import GaussianKernel, UnnormalizedKernel
 from hamq.problem.problem import Problem
@@ -152,24 +152,23 @@ def test_the_error_covers_what_is_wrong():
     mine = problem(UnnormalizedKernel(bumpy))
     rough, fine = all_rows(mine, 1e-2), all_rows(mine, 1e-7)
     assert fine.error < 1e-7 < total_variation(rough.masses, fine.masses) <= rough.error <= 1e-2
-    assert rough.num_nodes < fine.num_nodes
     assert rough.evaluations < fine.evaluations
 
 
-def test_a_budget_ends_the_doubling_and_the_error_says_so():
+def test_a_budget_ends_the_refinement_and_the_error_says_so():
     mine = problem(UnnormalizedKernel(bumpy))
     cheap = all_rows(mine, 1e-7, max_evaluations=estimate(mine)[1])
     assert cheap.error > 1e-7
-    assert cheap.num_nodes == 4
+    assert cheap.evaluations == estimate(mine)[1]
     assert total_variation(cheap.masses, all_rows(mine, 1e-7).masses) <= cheap.error
 
 
-@pytest.mark.parametrize("kernel", [GaussianKernel(mean, [0.2, 0.5]), GaussianKernel(mean, MATRIX)])
-def test_float32_rows_agree(kernel):
-    mine = problem(kernel)
+@pytest.mark.parametrize("law", ["cell", "point"])
+def test_float32_rows_agree(law):
+    mine = problem(GaussianKernel(mean, [0.2, 0.5] if law == "cell" else MATRIX), law)
     rows = all_rows(mine, 1e-7).masses
     state, action = jnp.asarray(mine.grid.states()[5], jnp.float32), jnp.asarray(-1.0)
-    single = log_masses(mine, state, action, 16)
+    single = log_masses(mine, state, action)
     assert single.dtype == jnp.float32
     np.testing.assert_allclose(np.exp(single), rows[5, 0], atol=1e-6)
 
@@ -261,12 +260,6 @@ def test_a_density_may_be_zero_in_places():
     rows = all_rows(problem(halved), 1e-6)
     np.testing.assert_allclose(rows.masses.sum(axis=-1), 1, rtol=1e-12)
     assert np.all(rows.masses.reshape(-1, 4, 3)[:, 3] == 0)
-
-
-def test_nodes_for_samplers_settle():
-    assert settled_nodes(problem(GaussianKernel(mean, [0.2, 0.5]))) == 4
-    few, many = (settled_nodes(problem(UnnormalizedKernel(bumpy)), tolerance) for tolerance in (1e-1, 1e-7))
-    assert few < many
 
 
 @pytest.mark.parametrize("width", [0.002, 0.005, 0.02, 0.1])

@@ -106,7 +106,7 @@ def test_rows_are_those_of_the_table(periodic):
     """The outer product of the weights is the row of law="linear" that the exact solver uses, in any order of axes."""
     problem = hamq.problems.pendulum(points=[7, 5], law="linear", num_actions=3, periodic=periodic)
     exact = eqx.filter_jit(ExactExpectation(problem, (1, 0)).prepare)
-    row = eqx.filter_jit(lambda state, action: log_masses(problem, state, action, 1))
+    row = eqx.filter_jit(lambda state, action: log_masses(problem, state, action))
     actions = make_choices(problem).tables[0]
     for state in problem.grid.states()[::4]:
         state = jnp.asarray(state, jnp.float32)

@@ -1,0 +1,159 @@
+"""Product rules for one piece of the box, and the pieces on which cells and hats are smooth.
+
+A rule has two parts: Gauss–Lobatto points, whose sum is used, and fewer Gauss–Legendre points, whose sum says how far off it
+may be. No share of the interval has the same sum in both, so that a jump anywhere in a piece shows as a difference;
+Lobatto's points at the ends see what happens between the last Gauss point and the end.
+
+Hats are linear in each coordinate. A rule therefore sums the values times 1 and times each position, all combinations of the
+axes (2ᵈ moments), and `Pieces.shared` makes the masses of the 2ᵈ corners from them. Cells need the plain sum only.
+"""
+
+import functools
+import math
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from hamq.problem.grid import Grid
+from hamq.types import Law
+
+ORDERS = {1: ((5, 3), (9, 6), (17, 12)), 2: ((5, 3), (9, 6), (17, 12)), 3: ((5, 3), (9, 6))}
+"""(Lobatto, Gauss) points per axis of the rules that a piece may have, by dimension; see `orders`."""
+WIDE_ORDERS = ((4, 3),)
+"""In more dimensions: one small rule, and pieces that are halved axis by axis."""
+INSIDE = 1e-9
+"""Part of a piece that points at its ends are moved inwards: a wall may be where a density has no value."""
+
+
+def orders(dimension: int) -> tuple[tuple[int, int], ...]:
+    return ORDERS.get(dimension, WIDE_ORDERS)
+
+
+class Rule(NamedTuple):
+    """Points of the unit cube, those whose sum is used first, and the matrices that sum their values.
+
+    tails[i] sums the values against the two highest Legendre polynomials that the rule tells apart along axis i: what does
+    not vanish there is rough along that axis.
+    """
+
+    positions: Float[np.ndarray, "M d"]
+    fine: Float[np.ndarray, "F moments"]
+    coarse: Float[np.ndarray, "C moments"]
+    tails: tuple[Float[np.ndarray, "F t"], ...]
+
+    @property
+    def num_points(self) -> int:
+        return len(self.positions)
+
+    @property
+    def num_fine(self) -> int:
+        return len(self.fine)
+
+
+@functools.cache
+def make_rule(dimension: int, order: int, has_hats: bool) -> Rule:
+    num_fine, num_coarse = orders(dimension)[order]
+    fine, coarse = lobatto(num_fine), _gauss(num_coarse)
+    return Rule(
+        np.concatenate([_combinations([nodes] * dimension) for nodes, _ in (fine, coarse)]),
+        _moments(*fine, dimension, has_hats),
+        _moments(*coarse, dimension, has_hats),
+        tuple(_tail(*fine, dimension, axis) for axis in range(dimension)),
+    )
+
+
+def lobatto(num: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes of [0, 1], both ends moved inwards by `INSIDE`, and weights that sum to one."""
+    polynomial = np.polynomial.Legendre.basis(num - 1)
+    nodes = np.concatenate([[-1.0], np.sort(np.real(polynomial.deriv().roots())), [1.0]])
+    weights = 2 / (num * (num - 1) * polynomial(nodes) ** 2)
+    return np.clip((nodes + 1) / 2, INSIDE, 1 - INSIDE), weights / 2
+
+
+def _gauss(num: int) -> tuple[np.ndarray, np.ndarray]:
+    nodes, weights = np.polynomial.legendre.leggauss(num)
+    return (nodes + 1) / 2, weights / 2
+
+
+def _moments(nodes: np.ndarray, weights: np.ndarray, dimension: int, has_hats: bool) -> np.ndarray:
+    of_axis = np.stack([weights, weights * nodes], axis=1) if has_hats else weights[:, None]
+    return functools.reduce(np.kron, [of_axis] * dimension)
+
+
+def _tail(nodes: np.ndarray, weights: np.ndarray, dimension: int, axis: int) -> np.ndarray:
+    """Legendre coefficients along one axis, for each point of the others."""
+    num, x = len(nodes), 2 * nodes - 1
+    highest = [np.polynomial.Legendre.basis(k)(x) * weights for k in (num - 2, num - 3)]
+    root = np.diag(np.sqrt(weights))
+    factors = [np.stack(highest, axis=1) if i == axis else root for i in range(dimension)]
+    return functools.reduce(np.kron, factors)
+
+
+class Pieces(NamedTuple):
+    """The pieces of the box: where they begin, how long they are, and which states own their corners."""
+
+    starts: Float[np.ndarray, "pieces d"]
+    lengths: Float[np.ndarray, "pieces d"]
+    owners: Int[np.ndarray, "pieces corners"]
+    has_hats: bool
+
+    @property
+    def volumes(self) -> Float[np.ndarray, " pieces"]:
+        return self.lengths.prod(axis=1)
+
+    def shared(self, moments: Float[np.ndarray, "N moments"], low: np.ndarray, size: np.ndarray) -> np.ndarray:
+        """Masses of the corners `[N, corners]` from the moments of parts that begin at `low` and have this `size`.
+
+        With x the position in the part, the hats of its piece are 1 − low − size·x and low + size·x.
+        """
+        if not self.has_hats:
+            return moments
+        d = low.shape[1]
+        shares = moments.reshape(len(moments), *(2,) * d)
+        for axis in range(d):
+            first, second = np.take(shares, 0, axis + 1), np.take(shares, 1, axis + 1)
+            begin, long = (a[:, axis].reshape(-1, *(1,) * (d - 1)) for a in (low, size))
+            upper = begin * first + long * second
+            shares = np.stack([first - upper, upper], axis=axis + 1)
+        return shares.reshape(len(moments), -1)
+
+
+@functools.lru_cache(maxsize=8)
+def make_pieces(grid: Grid, law: Law) -> Pieces:
+    """Cells, or boxes between neighbouring nodes (linear law)."""
+    per_axis = [_axis_pieces(grid, axis, law) for axis in range(grid.dimension)]
+    starts, lengths = (_combinations([axis[k] for axis in per_axis]) for k in (0, 1))
+    corners = [axis[2] for axis in per_axis]
+    flat = np.zeros((1, 1), np.int64)
+    for owners, n in zip(corners, grid.points, strict=True):
+        flat = (flat[:, None, :, None] * n + owners[None, :, None, :]).reshape(flat.shape[0] * len(owners), -1)
+    return Pieces(starts, lengths, flat, law == "linear")
+
+
+def _axis_pieces(grid: Grid, axis: int, law: Law) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(starts, lengths, owners of the corners) of one axis."""
+    points = grid.axis_nodes(axis)
+    if law == "cell":
+        edges = grid.axis_edges(axis)
+        return edges[:-1], np.diff(edges), np.arange(len(points))[:, None]
+    ends = np.append(points, points[0] + grid.widths[axis]) if grid.periodic[axis] else points
+    left = np.arange(len(ends) - 1)
+    return ends[:-1], np.diff(ends), np.stack([left, (left + 1) % len(points)], axis=-1)
+
+
+def _combinations(axes: list[np.ndarray]) -> np.ndarray:
+    """All combinations `[product of the sizes, number of axes]`, last axis fastest."""
+    return np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=-1)
+
+
+def num_points(grid: Grid, law: Law) -> int:
+    """Evaluations of one pair before anything is refined: what a row costs at least."""
+    if law == "point":
+        return grid.num_states
+    pieces = math.prod(_num_pieces(grid, axis, law) for axis in range(grid.dimension))
+    return pieces * sum(num**grid.dimension for num in orders(grid.dimension)[0])
+
+
+def _num_pieces(grid: Grid, axis: int, law: Law) -> int:
+    return grid.points[axis] - (law == "linear" and not grid.periodic[axis])
