@@ -154,7 +154,7 @@ def sentence(operator: BellmanOperator, solved: FixedPoint, sweeps: int, toleran
     """What came out, and what stood in the way where it is less than was asked for."""
     error = solved.bounds.error
     if solved.reason == "reached" and operator.is_estimated:
-        return f"within {error:.2g} after {sweeps} sweeps, as far as quadrature can tell: its error is an estimate"
+        return f"estimated to {error:.2g} after {sweeps} sweeps (by quadrature, whose error no proof bounds)"
     if solved.reason == "reached":
         return f"certified to {error:.2g} after {sweeps} sweeps"
     if solved.reason == "sweeps":

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from hamq.problem.counts import as_power
-from hamq.problem.evaluation import lifted
+from hamq.problem.evaluation import lifted, numbers
 from hamq.problem.kernel import ProductDensity
 from hamq.problem.normal import axis_log_masses
 from hamq.problem.problem import Problem, listed_actions
@@ -144,10 +144,10 @@ def rows_of(
     bad = ~np.isfinite(rows.masses).all(axis=-1)
     if np.any(bad):
         first = int(np.argmax(bad))
-        state, action = (np.atleast_1d(a[first]).tolist() for a in (states, actions))
         raise ValueError(
-            f"the density of {problem.name} has no finite mass in the box at state {state}, action {action} "
-            f"({int(bad.sum())} of {len(bad)} pairs); the log-density must be a number somewhere in the box, and never NaN."
+            f"the density of {problem.name} has no finite mass in the box at state {numbers(states[first])}, action "
+            f"{numbers(actions[first])} ({int(bad.sum())} of {len(bad)} pairs); the log-density must be a number somewhere in "
+            "the box, and never NaN."
         )
     return rows
 

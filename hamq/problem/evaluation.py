@@ -125,8 +125,8 @@ class Evaluation:
             values = np.asarray(jax.vmap(density.log)(jnp.asarray(points)))
         worst = int(np.argmax(np.isnan(values) | (values == np.inf)))
         raise ValueError(
-            f"the log-density of {self.problem.name} is {values[worst]} at the next state {_numbers(points[worst])}, from "
-            f"state {_numbers(state)} with action {_numbers(action)}; it must be a finite number, or -inf where the next "
+            f"the log-density of {self.problem.name} is {values[worst]} at the next state {numbers(points[worst])}, from "
+            f"state {numbers(state)} with action {numbers(action)}; it must be a finite number, or -inf where the next "
             "state cannot be."
         )
 
@@ -137,7 +137,8 @@ def _filled(part: np.ndarray, num: int) -> np.ndarray:
     return np.pad(part, ((0, missing), *((0, 0),) * (part.ndim - 1)), mode="edge") if missing else part
 
 
-def _numbers(values: Any) -> str:
+def numbers(values: Any) -> str:
+    """How messages name a state or an action: 1 or (1, 0.5)."""
     values = np.atleast_1d(values)
     text = ", ".join(f"{v:.6g}" for v in values)
     return text if len(values) == 1 else f"({text})"

@@ -123,7 +123,8 @@ def test_acrobot_underflows_nowhere():
 def test_the_zoo_is_certified_to_a_millionth(name):
     solution = solve_exact(getattr(zoo, name)(), 1e-6)
     assert solution.converged and solution.error <= 1e-6
-    assert solution.result.startswith("certified to")
+    # Quadrature of a density that is given as a function proves nothing.
+    assert solution.result.startswith("estimated to" if name == "repelling_agents" else "certified to")
 
 
 def test_cart_double_pendulum_is_certified_at_its_full_size():
@@ -162,7 +163,7 @@ def test_float64_at_its_end_is_said_and_the_bounds_hold():
 def test_the_error_of_a_coarse_rule_enters_the_bounds(monkeypatch):
     problem = spiky(width=0.1)
     best = model(problem).optimal_q()
-    monkeypatch.setattr(cells, "MAX_EVALUATIONS", 1)  # no part is refined
+    monkeypatch.setattr(cells, "MAX_EVALUATIONS", cells.estimate(problem)[1])  # no part is refined
     solution = solve_exact(problem, tolerance=1e-6)
     assert not solution.converged
     assert "quadrature's error of" in solution.result and "raise max_evaluations" in solution.result
