@@ -14,7 +14,7 @@ from hamq.certificates.bracket import Bracket, make_certificate
 from hamq.certificates.certificate import Certificate
 from hamq.certificates.proposal import best
 from hamq.exact.bellman import MAX_SWEEPS, BellmanOperator, settle
-from hamq.learning.draws import Cost
+from hamq.learning.draws import Cost, Progress
 
 SHARE = 0.05
 """Width of the bracket, at most, as a part of the error that Q has for sure."""
@@ -23,7 +23,11 @@ LEAST = 1e-7
 
 
 def certify_by_sums(
-    operator: BellmanOperator, q: Float[np.ndarray, "S A"], max_evaluations: int | None = None, began: float | None = None
+    operator: BellmanOperator,
+    q: Float[np.ndarray, "S A"],
+    max_evaluations: int | None = None,
+    began: float | None = None,
+    progress: Progress | None = None,
 ) -> Certificate:
     """`began` is when the operator was begun, for the seconds that it took."""
     began, problem = time.perf_counter() if began is None else began, operator.problem
@@ -34,7 +38,7 @@ def certify_by_sums(
     tolerance = max(SHARE * residual / (1 + problem.discount), LEAST * size)
     # Rows of quadrature that are loose are made again, as tight as the tolerance asks for.
     given = operator if problem.is_product else None
-    operator, solved, _ = settle(problem, best, tolerance, MAX_SWEEPS, None, max_evaluations, given, value)
+    operator, solved, _ = settle(problem, best, tolerance, MAX_SWEEPS, None, max_evaluations, given, value, progress)
     followed = operator.evaluate(q.argmax(axis=1), tolerance=tolerance)
     bracket = Bracket(
         lower=solved.table + solved.bounds.low,

@@ -59,9 +59,9 @@ def certify(
     ):
         raise ValueError(f"certify: max_evaluations must be a whole number of at least 1, got {max_evaluations!r}.")
     if method in (None, "exact"):
-        operator = _operator(problem, max_evaluations, is_asked_for=method is not None)
+        operator = _operator(problem, max_evaluations, method is not None, progress)
         if operator is not None:
-            return certify_by_sums(operator, q, max_evaluations, began)
+            return certify_by_sums(operator, q, max_evaluations, began, progress)
     if method == "guaranteed" and not _has_independent(problem):
         raise ValueError(
             f"certify: method='guaranteed' needs independent draws, and those of {problem.name} would come from a "
@@ -85,10 +85,12 @@ def certify(
     return certify_part(problem, q, kind, confidence, num_pairs, key=fresh, progress=progress)
 
 
-def _operator(problem: Problem, max_evaluations: int | None, is_asked_for: bool) -> BellmanOperator | None:
+def _operator(
+    problem: Problem, max_evaluations: int | None, is_asked_for: bool, progress: Progress | None
+) -> BellmanOperator | None:
     """None where backups do not fit, unless they are what was asked for."""
     try:
-        return make_operator(problem, max_evaluations=max_evaluations)
+        return make_operator(problem, max_evaluations=max_evaluations, progress=progress)
     except DoesNotFit:
         if is_asked_for:
             raise

@@ -58,7 +58,7 @@ def _module(request: Request, role: str, chosen: Any, is_literal: bool) -> Any:
     if is_literal and role not in request.given:
         return dataclasses.replace(chosen, **given)
     options = request.options[role]
-    if isinstance(options, HMCOptions) and not given:
+    if isinstance(options, HMCOptions) and not given and role not in request.given:
         return None  # the library's own choice
     fields = without_prefix(role, dataclasses.asdict(options))
     if fields.get("num_samples", 0) is None:

@@ -5,6 +5,7 @@ import dataclasses
 from hamq.cli import problems
 from hamq.cli.messages import print_json, tell
 from hamq.cli.parsing import Request
+from hamq.cli.progress import Progress
 from hamq.cli.recording import Recording
 from hamq.cli.report import page_beside, require_place
 from hamq.cli.solve import FAILED, summarise
@@ -26,7 +27,8 @@ def run(request: Request) -> int:
     config = {"command": "exact", "problem": named._asdict(), **arguments}
     digest = "" if output.out is None else problem_hash(problem)
     with Recording(output.out, config, digest, overwrite=output.overwrite) as recording:
-        solution = solve_exact(problem, **arguments)
+        with Progress() as progress:
+            solution = solve_exact(problem, **arguments, progress=progress.draws)
         summary = summarise(solution)
         recording.finish(solution, summary)
     page = page_beside(output.out, problem) if output.report else None

@@ -102,7 +102,11 @@ class BellmanOperator:
 
 
 def make_operator(
-    problem: Problem, law_error: float = LOOSE, max_bytes: int | None = None, max_evaluations: int | None = None
+    problem: Problem,
+    law_error: float = LOOSE,
+    max_bytes: int | None = None,
+    max_evaluations: int | None = None,
+    progress: cells.Progress | None = None,
 ) -> BellmanOperator:
     """The operator with masses off by at most `law_error` in total variation where they come from quadrature."""
     problem.require_enumerable(f"solving {problem.name} exactly")
@@ -114,7 +118,7 @@ def make_operator(
     rewards, ended = tables.reward_table(problem), tables.terminal_table(problem)
     if problem.is_product:
         return BellmanOperator(problem, rewards, ended, FactoredLaw(problem, max_bytes))
-    return BellmanOperator(problem, rewards, ended, DenseLaw(problem, law_error, max_evaluations))
+    return BellmanOperator(problem, rewards, ended, DenseLaw(problem, law_error, max_evaluations, progress))
 
 
 def settle(
@@ -126,6 +130,7 @@ def settle(
     max_evaluations: int | None,
     operator: BellmanOperator | None = None,
     start: Float[np.ndarray, " S"] | None = None,
+    progress: cells.Progress | None = None,
 ) -> tuple[BellmanOperator, FixedPoint, History]:
     """The fixed point of V → choose(backup(V)), the operator it was found with, its quadrature refined, and all sweeps.
 
@@ -136,7 +141,7 @@ def settle(
     if not isinstance(max_sweeps, int) or max_sweeps < 1:
         raise ValueError(f"max_sweeps must be a whole number of at least 1, got {max_sweeps!r}.")
     given, record = operator is not None, Record()
-    operator = operator or make_operator(problem, LOOSE, max_bytes, max_evaluations)
+    operator = operator or make_operator(problem, LOOSE, max_bytes, max_evaluations, progress)
     solved, allowed = operator.solve(choose, tolerance, max_sweeps, record, start), math.inf
     while solved.reason == "slack" and isinstance(operator.law, DenseLaw) and not given:
         error, before = operator.law.quadrature_error, allowed
@@ -145,7 +150,8 @@ def settle(
             break
         rewards, ended = operator.rewards, operator.ended
         del operator  # the old rows go before the new ones come
-        operator = BellmanOperator(problem, rewards, ended, DenseLaw(problem, allowed, max_evaluations))
+        law = DenseLaw(problem, allowed, max_evaluations, progress)
+        operator = BellmanOperator(problem, rewards, ended, law)
         solved = operator.solve(choose, tolerance, max_sweeps, record, solved.value)
     return operator, solved, record.history()
 

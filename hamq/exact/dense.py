@@ -20,8 +20,14 @@ class DenseLaw:
     The quadrature error in it is an estimate: the distance between two rules, of which the finer one is used.
     """
 
-    def __init__(self, problem: Problem, tolerance: float, max_evaluations: int | None = None):
-        rows = cells.all_rows(problem, tolerance, max_evaluations)
+    def __init__(
+        self,
+        problem: Problem,
+        tolerance: float,
+        max_evaluations: int | None = None,
+        progress: cells.Progress | None = None,
+    ):
+        rows = cells.all_rows(problem, tolerance, max_evaluations, progress)
         self.masses = rows.masses.reshape(-1, problem.num_states)
         self.masses /= self.masses.sum(axis=1, keepdims=True)
         self.num_actions = problem.num_actions

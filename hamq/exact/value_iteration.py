@@ -6,6 +6,7 @@ TV = max_a q, the bounds of V* carry over to Q* = r + γ P V*: from V* ≤ V + b
 
 from hamq.exact.bellman import MAX_SWEEPS, require_positive, sentence, settle
 from hamq.exact.solution import Solution
+from hamq.problem.cells import Progress
 from hamq.problem.checks import warn_unless_expected
 from hamq.problem.outside import outside_surprises
 from hamq.problem.problem import Problem
@@ -17,16 +18,21 @@ def solve_exact(
     max_sweeps: int = MAX_SWEEPS,
     max_bytes: int | None = None,
     max_evaluations: int | None = None,
+    progress: Progress | None = None,
 ) -> Solution:
     """Q* with ‖q − Q*‖∞ ≤ tolerance, certified: lower ≤ Q* ≤ upper, and q is the middle.
 
-    Where float64 or the quadrature of the masses cannot reach the tolerance, `converged` is False and `result` says
-    which of the two stood in the way; the bounds hold all the same. `max_bytes` (default: half of the memory) and
-    `max_evaluations` (of the density, for kernels that are no product over the axes) refuse what is too large.
+    The masses of kernels that are no product over the axes come from quadrature. Its error is an estimate, which the bounds
+    take into account: then they are estimates too, and `result` says so. Where float64 or quadrature cannot reach the
+    tolerance, `converged` is False and `result` says which of the two stood in the way. `max_bytes` (default: half of the
+    memory) and `max_evaluations` (of the density) refuse what is too large. `progress` is told (what is being done, parts
+    done, parts in all) while masses are made.
     """
     require_positive("tolerance", tolerance)
     warn_unless_expected(outside_surprises(problem), problem.expected, problem.name)
-    operator, solved, history = settle(problem, lambda q: q.max(axis=1), tolerance, max_sweeps, max_bytes, max_evaluations)
+    operator, solved, history = settle(
+        problem, lambda q: q.max(axis=1), tolerance, max_sweeps, max_bytes, max_evaluations, progress=progress
+    )
     low, high, _ = solved.bounds
     q = solved.table
     q += (low + high) / 2

@@ -15,6 +15,7 @@ from hamq.learning import selection
 from hamq.learning.anchoring import plan_anchors
 from hamq.learning.backup import Stock, draw_stock, make_recipe
 from hamq.learning.budget import MIN_SAMPLES, affordable_samples, require_memory, with_samples
+from hamq.learning.choosing import choose_sampler
 from hamq.learning.devices import Devices, choose_devices
 from hamq.learning.draws import Cost, Drawn, Progress, draw_pairs, prepare, warn_of
 from hamq.learning.health import Diagnosis, diagnose
@@ -134,7 +135,7 @@ def prepare_run(
     problem: Problem, settings: Settings, exact: Solution | None, initial: Any, *, key: Key, progress: Progress | None
 ) -> Run:
     """All that is settled before the first iteration; what is wrong with an argument is said before anything is drawn."""
-    names = ("prepare", "pilot", "draws", "selection", "initial")
+    names = ("prepare", "pilot", "draws", "selection", "initial", "choice")
     keys: dict[str, Key] = {name: jr.fold_in(key, i) for i, name in enumerate(names)}
     if exact is not None and not is_same(exact.problem, problem):
         raise ValueError(f"solve: exact must be a solution of this problem, got one of {exact.problem!r} for {problem!r}.")
@@ -146,9 +147,10 @@ def prepare_run(
         # Before the pilot, what is sure whatever it chooses: every state has its draws.
         share = settings.fraction if settings.draws == "fresh" else 1
         _require_memory(problem, settings, settings.sampler, round(share * problem.num_states))
+    settings, note, spent = _chosen(problem, settings, key=keys["choice"])
     sampler, cost = prepare(problem, settings.sampler, key=keys["prepare"])
-    settings = dataclasses.replace(settings, sampler=sampler)
-    completion, blocks, trial, note = settings.completion, None, None, ""
+    settings, cost = dataclasses.replace(settings, sampler=sampler), cost.plus(spent)
+    completion, blocks, trial = settings.completion, None, None
     if isinstance(completion, Anchors):
         completion, blocks, trial, cost, note = _anchored(
             problem, settings, completion, rewards, is_ended, devices, keys["pilot"], cost, progress
@@ -167,6 +169,19 @@ def prepare_run(
         problem, settings, sampler, completion, blocks, stocks, sweep, diagnoses, devices, progress, rewards, is_ended,
         exact, first, cost, note, keys,
     )  # fmt: skip
+
+
+def _chosen(problem: Problem, settings: Settings, *, key: Key) -> tuple[Settings, str, Cost]:
+    """(settings with the sampler that a pilot chose where none was given, a note, what that cost)."""
+    if not settings.chooses_sampler or settings.max_gradients is None:
+        return settings, "", Cost(0, 0, 0)
+    choice = choose_sampler(problem, settings, settings.max_gradients, key=key)
+    if choice.sampler is None:
+        return settings, "", choice.cost
+    chosen = dataclasses.replace(
+        settings, sampler=choice.sampler, completion=None, selection="all", max_gradients=None, is_default_budget=False
+    )
+    return chosen, choice.reason, choice.cost
 
 
 def _anchored(problem, settings, anchors, rewards, is_ended, devices, key, cost, progress):

@@ -42,6 +42,8 @@ class Settings:
     max_gradients: int | None
     """None: the sampler's own number of draws."""
     is_default_budget: bool
+    chooses_sampler: bool
+    """Whether none was given, so that a pilot chooses (`choosing.py`)."""
     max_bytes: int | None
     devices: int | None = None
 
@@ -91,6 +93,7 @@ def resolve(
         complete=complete,  # type: ignore[arg-type]
         max_gradients=budget,
         is_default_budget=is_default,
+        chooses_sampler=sampler is None and given["schedule"] == "constant",
         **given,
     )
 

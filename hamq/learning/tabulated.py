@@ -69,7 +69,7 @@ def _warn_of(problem: Problem, sampler: AbstractSampler, errors: Float[np.ndarra
     if np.any(far):
         warnings.warn(
             f"{problem.name}: the masses of {int(far.sum())} of {len(far)} pairs may be off by up to {errors.max():.2g} "
-            f"(total variation) after {MAX_EVALUATIONS:,} evaluations each; use more grid points, or HMC, which needs no masses.",
+            f"(total variation) after {MAX_EVALUATIONS:,} evaluations each; use more grid points, or HMC.",
             HamqWarning,
             stacklevel=6,
         )

@@ -146,8 +146,8 @@ def rows_of(
         first = int(np.argmax(bad))
         raise ValueError(
             f"the density of {problem.name} has no finite mass in the box at state {numbers(states[first])}, action "
-            f"{numbers(actions[first])} ({int(bad.sum())} of {len(bad)} pairs); the log-density must be a number somewhere in "
-            "the box, and never NaN."
+            f"{numbers(actions[first])} ({int(bad.sum())} of {len(bad)} pairs); the log-density must be a number somewhere "
+            "in the box, and never NaN."
         )
     return rows
 

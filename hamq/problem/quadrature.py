@@ -23,16 +23,16 @@ from hamq.problem.rules import make_pieces, make_rule, orders
 
 MAX_PEAK = 0.5
 """Largest share of a row that one point may carry: more means a density narrower than the points are apart."""
-SMOOTH, ROUGH = 0.05, 0.1
+SMOOTH, ROUGH = 0.15, 0.15
 """More points must cut the error of a part to this share, and halving it to that, or it counts as rough."""
-STEEP, JUMP = 0.35, 0.25
+STEEP, JUMP = 0.35, 1 / 3
 """Halving a part with a jump leaves so much of its error, or more. Its error is then this share of what the whole part would
 weigh at its largest density: Lobatto's sum of a jump misses less."""
 LEAST_SIZE = 2.0**-45
 """Of a part, in pieces."""
 EMPTY_ROUNDS = 12
 """Rounds of halving everything before a pair without any density is given up."""
-FIRST_VALUES = 2**21
+FIRST_VALUES = 2**19
 """Values of the density that the first round of a block of pairs may have."""
 
 
@@ -56,6 +56,7 @@ class Parts(NamedTuple):
     peak: Float[np.ndarray, " N"]
     axis: Int[np.ndarray, " N"]
     is_rough: Bool[np.ndarray, " N"]
+    is_jump: Bool[np.ndarray, " N"]
 
 
 class Measured(NamedTuple):
@@ -140,6 +141,7 @@ class Refinement:
             peak=np.zeros(total),
             axis=np.zeros(total, np.int64),
             is_rough=np.zeros(total, bool),
+            is_jump=np.zeros(total, bool),
         )
 
     def _measured(self) -> Measured:
@@ -178,7 +180,7 @@ class Refinement:
         """Each becomes its first half; the numbers of the second halves, which are appended."""
         parts = self.parts
         parts.size[chosen, parts.axis[chosen]] /= 2
-        parts.order[chosen] = 0
+        parts.order[chosen] = np.where(parts.is_jump[chosen], 0, 1)
         second = Parts(*(column[chosen] for column in parts))
         second.low[np.arange(len(chosen)), second.axis] += second.size[np.arange(len(chosen)), second.axis]
         first_new = len(parts.pair)
@@ -206,11 +208,13 @@ class Refinement:
         with np.errstate(over="ignore", invalid="ignore"):
             units = np.nan_to_num(np.exp(parts.log[chosen] - sums.log), nan=0.0)
             before, last = parts.base_error[chosen] * units, parts.error[chosen] * units
-        is_rough = sums.is_cut | np.where(is_child, error > ROUGH * before, (number > 0) & (error > SMOOTH * last))
+        is_raised = ~is_child & (number > 0)
+        is_rough = sums.is_cut | np.where(is_child, error > ROUGH * before, is_raised & (error > SMOOTH * last))
         # Where a density jumps, both rules may be off by more than they differ.
         is_jump = sums.is_cut | (is_child & (error > STEEP * before))
         error = np.where(is_jump, np.maximum(error, JUMP * sums.spread * volumes[:, 0]), error)
         parts.error[chosen], parts.base_error[chosen] = error, np.where(is_child | (number == 0), error, before)
         parts.log[chosen], parts.masses[chosen], parts.peak[chosen] = sums.log, masses, sums.peak * volumes[:, 0]
         # Along the roughest axis, or the longest one where nothing is rough.
-        parts.is_rough[chosen], parts.axis[chosen] = is_rough, np.argmax(sums.tails + 1e-300 * size, axis=1)
+        parts.is_rough[chosen], parts.is_jump[chosen] = is_rough, is_jump
+        parts.axis[chosen] = np.argmax(sums.tails + 1e-300 * size, axis=1)

@@ -18,16 +18,17 @@ from jaxtyping import Float, Int
 from hamq.problem.grid import Grid
 from hamq.types import Law
 
-ORDERS = {1: ((5, 3), (9, 6), (17, 12)), 2: ((5, 3), (9, 6), (17, 12)), 3: ((5, 3), (9, 6))}
-"""(Lobatto, Gauss) points per axis of the rules that a piece may have, by dimension; see `orders`."""
-WIDE_ORDERS = ((4, 3),)
-"""In more dimensions: one small rule, and pieces that are halved axis by axis."""
+ORDERS = ((3, 2), (5, 3), (9, 6), (17, 12))
+"""(Lobatto, Gauss) points per axis of the rules that a part may have, one after the other."""
+NUM_ORDERS = {1: 4, 2: 4, 3: 3}
+"""By dimension; in more dimensions a larger rule has too many points, and parts are halved instead."""
+FEWEST_ORDERS = 2
 INSIDE = 1e-9
 """Part of a piece that points at its ends are moved inwards: a wall may be where a density has no value."""
 
 
 def orders(dimension: int) -> tuple[tuple[int, int], ...]:
-    return ORDERS.get(dimension, WIDE_ORDERS)
+    return ORDERS[: NUM_ORDERS.get(dimension, FEWEST_ORDERS)]
 
 
 class Rule(NamedTuple):
@@ -84,7 +85,7 @@ def _moments(nodes: np.ndarray, weights: np.ndarray, dimension: int, has_hats: b
 def _tail(nodes: np.ndarray, weights: np.ndarray, dimension: int, axis: int) -> np.ndarray:
     """Legendre coefficients along one axis, for each point of the others."""
     num, x = len(nodes), 2 * nodes - 1
-    highest = [np.polynomial.Legendre.basis(k)(x) * weights for k in (num - 2, num - 3)]
+    highest = [np.polynomial.Legendre.basis(k)(x) * weights for k in (num - 1, num - 2)]
     root = np.diag(np.sqrt(weights))
     factors = [np.stack(highest, axis=1) if i == axis else root for i in range(dimension)]
     return functools.reduce(np.kron, factors)

@@ -205,9 +205,9 @@ def test_estimates_count_bytes_and_evaluations():
     product = problem(GaussianKernel(mean, [0.2, 0.5]))
     full = problem(GaussianKernel(mean, MATRIX))
     assert estimate(product) == (8 * 24 * 12, 24 * 12)
-    assert estimate(full) == (8 * 24 * 12, 24 * (25 + 9) * 12)  # 5 × 5 and 3 × 3 points in each of 12 cells
+    assert estimate(full) == (8 * 24 * 12, 24 * (9 + 4) * 12)  # 3 × 3 and 2 × 2 points in each of 12 cells
     hats = problem(GaussianKernel(mean, MATRIX), "linear")
-    assert estimate(hats) == (8 * 24 * 12, 24 * (25 + 9) * 6)  # in each of 3 × 2 pieces
+    assert estimate(hats) == (8 * 24 * 12, 24 * (9 + 4) * 6)  # in each of 3 × 2 pieces
     huge = zoo.repelling_agents(40)
     assert estimate(huge)[0] == 8 * 9 * 9**80
 
@@ -226,8 +226,8 @@ def test_rows_that_do_not_fit_are_refused_with_the_number():
 def test_evaluations_that_take_too_long_are_refused_with_the_number():
     mine = zoo.repelling_agents(2, points=6)
     needed = estimate(mine)[1]
-    assert needed == 36 * 9 * 34 * 6**2
-    with pytest.raises(ValueError, match=r"It needs at least 3\.97e\+05 density evaluations, and 1\.00e\+05 are allowed"):
+    assert needed == 36 * 9 * 13 * 6**2
+    with pytest.raises(ValueError, match=r"It needs at least 1\.52e\+05 density evaluations, and 1\.00e\+05 are allowed"):
         require_room(mine, "It", None, 10**5)
     require_room(mine, "It", None, needed)
     require_room(zoo.pendulum(), "It", None, 1)  # closed forms evaluate no density

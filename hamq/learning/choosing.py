@@ -1,0 +1,71 @@
+"""The sampler of a problem when none was asked for: a pilot says whether masses or chains are worth more.
+
+Masses by quadrature are the expectation itself, whatever the shape of the density: jumps, several modes and narrow ridges cost
+more evaluations, and nothing else. Chains cost the same in every dimension. Quadrature evaluates a density at many points at
+once, without random numbers and derivatives: a gradient of a chain takes as long as `EVALUATIONS_PER_GRADIENT` of its
+evaluations. So masses are taken where those of all pairs cost no more time than the budget of gradients would; on a few pilot
+pairs they must settle. Kernels whose draws are known to be good (`has_one_mode`) keep their chains.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from hamq.completion.anchors import Anchors
+from hamq.learning.draws import Cost
+from hamq.learning.layout import smallest_integer
+from hamq.learning.pilot import pilot_pairs
+from hamq.learning.settings import Settings
+from hamq.problem import cells
+from hamq.problem.problem import Problem
+from hamq.sampling.exhaustive import Exhaustive
+from hamq.types import Key
+
+EVALUATIONS_PER_GRADIENT = 16
+TOLERANCE = 1e-3
+"""Total variation of a row: γ/(1−γ) times as much of the range of V, at worst."""
+SETTLED = 0.9
+"""Share of the pilot pairs that must reach it."""
+NUM_PAIRS = 12
+ROOM = 0.25
+"""Share of the memory that rows may take."""
+
+
+class Choice(NamedTuple):
+    """Masses instead of chains, or None; with the reason, and what finding it cost."""
+
+    sampler: Exhaustive | None
+    reason: str
+    cost: Cost
+
+
+def choose_sampler(problem: Problem, settings: Settings, budget: int, *, key: Key) -> Choice:
+    """Masses where they settle within the budget and fit into memory."""
+    nothing, pairs = Cost(0, 0, 0), problem.num_states * problem.num_actions
+    if problem.kernel.has_one_mode or not cells.needs_quadrature(problem) or not _is_open(settings):
+        return Choice(None, "", nothing)
+    affordable = EVALUATIONS_PER_GRADIENT * budget / pairs
+    index = smallest_integer(problem.num_states)(0).itemsize if problem.law == "cell" else 4 * problem.grid.dimension
+    room = ROOM * (cells.available_bytes() if settings.max_bytes is None else settings.max_bytes)
+    least = cells.estimate(problem)[1] / pairs
+    if least > affordable or pairs * problem.num_states * (4 + index) > room:
+        return Choice(None, f"masses would take {least:,.0f} evaluations per pair or more", nothing)
+    states, actions = (a[:NUM_PAIRS] for a in pilot_pairs(problem, key=key))
+    rows = cells.rows_of(problem, states.astype(np.float64), actions.astype(np.float64), TOLERANCE, affordable)
+    spent, mean = Cost(0, int(rows.evaluations.sum()), 0), float(rows.evaluations.mean())
+    if np.mean(rows.errors <= TOLERANCE) < SETTLED or mean > affordable:
+        return Choice(None, f"masses do not settle with {affordable:,.0f} evaluations per pair", spent)
+    return Choice(Exhaustive(TOLERANCE), f"masses of all {pairs:,} pairs, {_rounded(mean)} evaluations each", spent)
+
+
+def _is_open(settings: Settings) -> bool:
+    """Whether nothing was asked for that only draws, or a part of the pairs, can have."""
+    completes = settings.completion is not None and settings.completion != Anchors()
+    return not completes and settings.selection in ("anchors", "all") and settings.draws == "reuse"
+
+
+def _rounded(number: float) -> str:
+    """Two digits: a pilot says no more."""
+    scale = 10 ** max(0, math.floor(math.log10(max(number, 1))) - 1)
+    return f"about {round(number / scale) * scale:,}"
