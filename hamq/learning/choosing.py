@@ -1,10 +1,11 @@
 """The sampler of a problem when none was asked for: a pilot says whether masses or chains are worth more.
 
-Masses by quadrature are the expectation itself, whatever the shape of the density: jumps, several modes and narrow ridges cost
-more evaluations, and nothing else. Chains cost the same in every dimension. Quadrature evaluates a density at many points at
-once, without random numbers and derivatives: a gradient of a chain takes as long as `EVALUATIONS_PER_GRADIENT` of its
-evaluations. So masses are taken where those of all pairs cost no more time than the budget of gradients would; on a few pilot
-pairs they must settle. Kernels whose draws are known to be good (`has_one_mode`) keep their chains.
+Masses by quadrature are the expectation itself, whatever the shape of the density: jumps, several modes and narrow ridges
+cost more evaluations, and nothing else. Chains cost the same in every dimension. Quadrature evaluates a density at many
+points at once, without random numbers and derivatives: a gradient of a chain takes as long as `EVALUATIONS_PER_GRADIENT` of
+its evaluations. So masses are taken where those of all pairs take no more time than the budget of gradients would, or no more
+than `FREE` evaluations where no budget was given; on a few pilot pairs they must settle. Kernels whose chains are known to
+be good (`has_one_mode`) keep them.
 """
 
 import math
@@ -23,6 +24,8 @@ from hamq.sampling.exhaustive import Exhaustive
 from hamq.types import Key
 
 EVALUATIONS_PER_GRADIENT = 16
+FREE = 4 * 10**8
+"""Evaluations that nobody has to ask for: some ten seconds on two cores."""
 TOLERANCE = 1e-3
 """Total variation of a row: γ/(1−γ) times as much of the range of V, at worst."""
 SETTLED = 0.9
@@ -45,7 +48,7 @@ def choose_sampler(problem: Problem, settings: Settings, budget: int, *, key: Ke
     nothing, pairs = Cost(0, 0, 0), problem.num_states * problem.num_actions
     if problem.kernel.has_one_mode or not cells.needs_quadrature(problem) or not _is_open(settings):
         return Choice(None, "", nothing)
-    affordable = EVALUATIONS_PER_GRADIENT * budget / pairs
+    affordable = max(EVALUATIONS_PER_GRADIENT * budget, FREE if settings.is_default_budget else 0) / pairs
     index = smallest_integer(problem.num_states)(0).itemsize if problem.law == "cell" else 4 * problem.grid.dimension
     room = ROOM * (cells.available_bytes() if settings.max_bytes is None else settings.max_bytes)
     least = cells.estimate(problem)[1] / pairs

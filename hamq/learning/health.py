@@ -85,11 +85,13 @@ def _times(problem, stock: Stock, num_chains: int, stuck: np.ndarray, value: np.
 
 
 def _times_of(problem, locations: np.ndarray, num_chains: int, value: np.ndarray) -> Float[np.ndarray, "tiles tile K"]:
-    times = [correlation_time(block, num_chains) for block in _values(problem, locations, value)]
+    times = [correlation_time(block, num_chains) for block in values_of(problem, locations, value)]
     return np.concatenate(times).reshape(locations.shape[:3]).astype(np.float32)
 
 
-def _values(problem: Problem, locations: np.ndarray, value: Float[np.ndarray, " S"]) -> Iterator[Num[np.ndarray, "pairs n"]]:
+def values_of(
+    problem: Problem, locations: np.ndarray, value: Float[np.ndarray, " S"]
+) -> Iterator[Num[np.ndarray, "pairs n"]]:
     """V at the draws, pair by pair, some pairs at a time."""
     locations = locations.reshape(-1, *locations.shape[3:])
     size = max(1, BLOCK // locations.shape[-1])

@@ -20,8 +20,9 @@ from hamq.exact.solution import History, Solution
 from hamq.learning.budget import default_budget
 from hamq.learning.draws import Cost, Progress
 from hamq.learning.health import health_of
+from hamq.learning.optimism import without_optimism
 from hamq.learning.preparation import Run, prepare_run
-from hamq.learning.record import COLUMNS, Completed, Row, finite_or_stop, is_settled, make_row, sentence
+from hamq.learning.record import COLUMNS, Completed, Row, distance, finite_or_stop, is_settled, make_row, sentence
 from hamq.learning.selection import as_mask
 from hamq.learning.settings import Keeping, Part, Schedule, Selection, resolve
 from hamq.learning.sweep import Table
@@ -171,8 +172,12 @@ def solve(
         rows.append(row._replace(seconds=time.monotonic() - began))
         if callback is not None:
             callback(_iterate(run, state, rows, t, iterations))
-    converged, result = sentence(run, rows)
     q, health = _table(run, state), None
+    fair = without_optimism(run, q)
+    if fair is not None:
+        q = fair.q
+        rows[-1] = rows[-1]._replace(distance=distance(q, exact))
+    converged, result = sentence(run, rows, "" if fair is None else fair.sentence)
     if run.stocks is not None and run.diagnoses is not None:
         health = health_of(problem, run.sampler, run.reused, run.stocks, run.diagnoses, q.max(axis=1))
     return Solution(problem, q, _history(rows), result, converged, health=health)

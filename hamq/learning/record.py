@@ -10,6 +10,7 @@ from hamq.exact.solution import Solution
 from hamq.learning.draws import Cost
 from hamq.learning.preparation import Run
 from hamq.problem.problem import Problem, pair_name
+from hamq.sampling.exhaustive import Exhaustive
 from hamq.types import NonFiniteError
 
 SETTLED = 1e-3
@@ -53,10 +54,14 @@ class Row(NamedTuple):
 COLUMNS = Row._fields
 
 
+def distance(q: Float[np.ndarray, "S A"], exact: Solution | None) -> float:
+    """‖q − Q*‖_F/‖Q*‖_F, NaN without an exact solution."""
+    return float("nan") if exact is None else float(np.linalg.norm(q - exact.q) / np.linalg.norm(exact.q))
+
+
 def make_row(new, old, residual: float, done: Completed, cost: Cost, exact: Solution | None) -> Row:
-    distance = float("nan") if exact is None else float(np.linalg.norm(new - exact.q) / np.linalg.norm(exact.q))
     change = float(np.abs(new - old).max())
-    return Row(distance, residual, change, done.rank, done.num_unidentified, int(not done.converged), *cost, 0.0)
+    return Row(distance(new, exact), residual, change, done.rank, done.num_unidentified, int(not done.converged), *cost, 0.0)
 
 
 def finite_or_stop(problem: Problem, q: Float[np.ndarray, "S A"], iteration: int) -> None:
@@ -87,19 +92,19 @@ def _away(run: Run, rows: list[Row]) -> float:
     return sum(row.change for row in rows[-turn:]) * contraction / (1 - contraction)
 
 
-def sentence(run: Run, rows: list[Row]) -> tuple[bool, str]:
-    """(converged, what came out)."""
+def sentence(run: Run, rows: list[Row], remark: str = "") -> tuple[bool, str]:
+    """(converged, what came out); `remark` is what was done to Q after the last iteration."""
     last, discount, wanted = rows[-1], run.problem.discount, run.settings.tolerance
     away = _away(run, rows)
     scale = max(abs(float(run.rewards.max())), abs(float(run.rewards.min()))) / (1 - discount)
     converged = is_settled(run, rows) if wanted is not None else away <= SETTLED * scale
-    how = f"{run.note}; " if run.note else ""
+    how = "".join(f"{part}; " for part in (run.note, remark) if part)
     early = sum(row.incomplete for row in rows)
     if early:
         how += f"the completion stopped early in {early} of {len(rows)} iterations (raise its max_iterations); "
     spent = f"{last.gradient_evaluations:,} gradients, {last.density_evaluations:,} densities"
     if converged:
-        return True, f"{how}settled to {away:.2g} after {len(rows)} iterations ({spent})"
+        return True, f"{how}settled to {away:.2g}{_of_what(run)} after {len(rows)} iterations ({spent})"
     if len(rows) > 10 and last.change > 2 * rows[len(rows) // 2].change:
         return False, f"{how}Q grows: it changed by {last.change:.2g} in the last of {len(rows)} iterations ({spent})"
     if math.isinf(away):
@@ -109,6 +114,11 @@ def sentence(run: Run, rows: list[Row]) -> tuple[bool, str]:
         f"{how}after {len(rows)} iterations Q still changes by {last.change:.2g}, which leaves it up to {away:.2g} from its "
         f"limit where {asked} would do; {_remedy(run)} ({spent})"
     )
+
+
+def _of_what(run: Run) -> str:
+    """What the iteration settles to is the answer for its draws; how far that is from Q* is another question."""
+    return "" if isinstance(run.sampler, Exhaustive) else " of the sampled problem"
 
 
 def _remedy(run: Run) -> str:
