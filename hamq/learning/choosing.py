@@ -3,9 +3,9 @@
 Masses by quadrature are the expectation itself, whatever the shape of the density: jumps, several modes and narrow ridges
 cost more evaluations, and nothing else. Chains cost the same in every dimension. Quadrature evaluates a density at many
 points at once, without random numbers and derivatives: a gradient of a chain takes as long as `EVALUATIONS_PER_GRADIENT` of
-its evaluations. So masses are taken where those of all pairs take no more time than the budget of gradients would, or no more
-than `FREE` evaluations where no budget was given; on a few pilot pairs they must settle. Kernels whose chains are known to
-be good (`has_one_mode`) keep them.
+its evaluations. So masses are taken where those of all pairs take no more time than the budget of gradients would, or no
+more than `FREE` evaluations where no budget was given; on a few pilot pairs they must settle. Kernels whose chains are known
+to be good (`has_one_mode`) keep them.
 """
 
 import math

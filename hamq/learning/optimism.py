@@ -1,14 +1,16 @@
 """Optimism: a maximum over noisy backups is too large on average, and 1/(1−γ) times as much in the end.
 
-The noise falls with the number of draws, and the optimism with it. So both halves of the draws are solved on their own: if V
-is too large by b with all draws, it is too large by about 2b with a half (twice the variance), and
+The noise falls with the number n of draws, and the optimism b(n) with it: as 1/n, or as 1/√n where actions tie. So the
+halves and the quarters of the draws are solved on their own. Their V is too large by b(n/2) and b(n/4), and the differences
+to V say how fast the optimism falls,
 
-    V_fair = 2 V − ½ (V of the first half + V of the second),    Q = r + γ E[V_fair] with all draws,
+    ρ = (V_quarters − V_halves)/(V_halves − V),    b(n) = (V_halves − V)/(ρ − 1),    means over the states,
 
-the jackknife. Choosing with one half and evaluating with the other was tried too; it errs on the other side by as much,
-because the policy of a half loses more (docs/solving.md). One backup of each half says beforehand whether the optimism is
-material. Draws with weights are left as they are: weights that calibrate all draws of a pair, or normalise them, do not do so
-for a half. The optimism of calibrated draws is a third of that of even ones.
+with ρ between √2 and 2. V − (V_halves − V)/(ρ − 1) is fair, and Q = r + γ E[V_fair] with all draws. (Choosing with one half
+and evaluating with the other was tried too; it errs on the other side by as much, because the policy of a half loses more.)
+One backup of each half says beforehand whether the optimism is material. Draws with weights are left as they are: weights
+that calibrate all draws of a pair, or normalise them, do not do so for a part. The optimism of calibrated draws is a third
+of that of even ones.
 """
 
 import dataclasses
@@ -27,17 +29,17 @@ from hamq.types import is_cpu
 MATERIAL = 0.005
 """Part of the range of V that the mean optimism must exceed to be removed."""
 SWEEPS = 60
-"""Of the solve of a half."""
-FEWEST = 8
-"""Draws per pair below which a half says little."""
+"""Of the solve of a part."""
+FEWEST = 16
+"""Draws per pair below which a quarter of them says little."""
 
-HALVES = (0, 1)
+RATIOS = (2**0.5, 2.0)
 
 Table = Float[np.ndarray, "S A"]
 
 
 class Optimism(NamedTuple):
-    """Mean of V minus V_fair, and Q without it."""
+    """Mean of V minus what is fair, and Q without it."""
 
     level: float
     share: float
@@ -53,14 +55,17 @@ def without_optimism(run: Run, q: Table) -> Optimism | None:
     """Q with its optimism removed; None where that is not material, or draws cannot be split."""
     if not _can_split(run):
         return None
-    halves, value = Halves(run), q.max(axis=1)
-    tables = [halves.table(k, value) for k in HALVES]
-    excess = sum(table.max(axis=1) for table in tables) / 2 - (sum(tables) / 2).max(axis=1)
+    parts, value = Parts(run), q.max(axis=1)
+    tables = parts.tables(2, value)
+    excess = np.mean([table.max(axis=1) for table in tables], axis=0) - np.mean(tables, axis=0).max(axis=1)
     if float(np.mean(excess)) / (1 - run.problem.discount) <= MATERIAL * float(np.ptp(value)):
         return None
-    fair = 2 * value - sum(halves.value(k, value) for k in HALVES) / 2
+    halves, quarters = parts.value(2, value), parts.value(4, value)
+    rise = float(np.mean(halves - value))
+    ratio = float(np.clip(np.mean(quarters - halves) / rise, *RATIOS)) if rise > 0 else RATIOS[1]
+    fair = value - (halves - value) / (ratio - 1)
     level, span = float(np.mean(value - fair)), max(float(np.ptp(fair)), 1e-300)
-    return Optimism(level, level / span, sum(halves.table(k, fair) for k in HALVES) / 2)
+    return Optimism(level, level / span, np.mean(parts.tables(2, fair), axis=0))
 
 
 def _can_split(run: Run) -> bool:
@@ -71,25 +76,31 @@ def _can_split(run: Run) -> bool:
 
 
 @dataclasses.dataclass(frozen=True)
-class Halves:
-    """Backups with the two halves of the draws that a run keeps."""
+class Parts:
+    """Backups with equal parts of the draws that a run keeps."""
 
     run: Run
 
-    def table(self, k: int, value: Float[np.ndarray, " S"]) -> Table:
-        """Q = r + γ E[V] by the draws of half k."""
+    def tables(self, num: int, value: Float[np.ndarray, " S"]) -> list[Table]:
+        """Q = r + γ E[V] by the draws of each of `num` parts."""
+        return [self._table(k, num, value) for k in range(num)]
+
+    def value(self, num: int, start: Float[np.ndarray, " S"]) -> Float[np.ndarray, " S"]:
+        """The mean of V over solves with one part each, from a start that is near."""
+        found = []
+        for k in range(num):
+            value = start
+            for _ in range(SWEEPS):
+                value = self._table(k, num, value).max(axis=1)
+            found.append(value)
+        return np.mean(found, axis=0)
+
+    def _table(self, k: int, num: int, value: Float[np.ndarray, " S"]) -> Table:
         assert self.run.stocks is not None
         expected = np.full(self.run.rewards.shape, np.nan)
         for block, stock in zip(self.run.reused, self.run.stocks, strict=True):
-            expected[block.states[:, None], block.actions] = _half_means(self.run, stock, value, k)
+            expected[block.states[:, None], block.actions] = _means(self.run, stock, value, k, num)
         return self._completed(expected)
-
-    def value(self, k: int, start: Float[np.ndarray, " S"]) -> Float[np.ndarray, " S"]:
-        """V of a solve with half k alone, from a start that is near."""
-        value = start
-        for _ in range(SWEEPS):
-            value = self.table(k, value).max(axis=1)
-        return value
 
     def _completed(self, expected: Table) -> Table:
         run, discount = self.run, self.run.problem.discount
@@ -99,9 +110,9 @@ class Halves:
         return np.where(run.is_ended, 0, run.rewards + discount * expected)
 
 
-def _half_means(run: Run, stock: Stock, value: Float[np.ndarray, " S"], k: int) -> Float[np.ndarray, "num K"]:
-    """The mean of V over the first (k = 0) or the second half of the draws of every pair."""
+def _means(run: Run, stock: Stock, value: Float[np.ndarray, " S"], k: int, num: int) -> Float[np.ndarray, "rows K"]:
+    """The mean of V over part k of the draws of every pair."""
     n, shape = stock.locations.shape[-1], stock.locations.shape[:3]
-    half = slice(0, n // 2) if k == 0 else slice(n // 2, n)
-    values = values_of(run.problem, np.asarray(stock.locations)[..., half], value)
-    return stock.rows.pairs(np.concatenate([part.mean(axis=1) for part in values]).reshape(shape))
+    part = np.asarray(stock.locations)[..., k * n // num : (k + 1) * n // num]
+    means = [values.mean(axis=1) for values in values_of(run.problem, part, value)]
+    return stock.rows.pairs(np.concatenate(means).reshape(shape))

@@ -31,7 +31,7 @@ POINTS_PER_CALL, POINTS_PER_GROUP = 2**15, 2**10
 class Sums(NamedTuple):
     """What a rule found in N parts, in units of exp(log) and of the volume of a part.
 
-    log         largest log p of the points
+    log, top    largest log p of the points, and the number of the point that has it
     fine, coarse    moments by the two rules
     peak        largest summand of a rule
     spread      largest minus smallest value
@@ -41,6 +41,7 @@ class Sums(NamedTuple):
     """
 
     log: Float[Any, " N"]
+    top: Int[Any, " N"]
     fine: Float[Any, "N moments"]
     coarse: Float[Any, "N moments"]
     peak: Float[Any, " N"]
@@ -52,7 +53,7 @@ class Sums(NamedTuple):
 
 def summed(rule: Rule, logs: Float[Array, " M"]) -> Sums:
     """The sums of one part from log p at the points of its rule."""
-    largest = jnp.max(logs)
+    largest, top = jnp.max(logs), jnp.argmax(logs)
     values = jnp.exp(logs - jnp.where(jnp.isfinite(largest), largest, 0))
     fine, coarse = values[: rule.num_fine], values[rule.num_fine :]
     peak = jnp.maximum(jnp.max(fine * rule.fine[:, 0]), jnp.max(coarse * rule.coarse[:, 0]))
@@ -60,9 +61,8 @@ def summed(rule: Rule, logs: Float[Array, " M"]) -> Sums:
     is_cut = jnp.any(jnp.isneginf(logs)) & jnp.isfinite(largest)
     is_bad = jnp.any(jnp.isnan(logs) | (logs == jnp.inf))
     spread = jnp.max(values) - jnp.min(values)
-    return Sums(
-        largest, fine @ jnp.asarray(rule.fine), coarse @ jnp.asarray(rule.coarse), peak, spread, tails, is_cut, is_bad
-    )
+    moments = fine @ jnp.asarray(rule.fine), coarse @ jnp.asarray(rule.coarse)
+    return Sums(largest, top, *moments, peak, spread, tails, is_cut, is_bad)
 
 
 class Evaluation:
