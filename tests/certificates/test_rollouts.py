@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import truncnorm
 
-from hamq.certificates.rollouts import make_model, paired_difference, random_starts, rollouts
+from hamq.certificates.next_state import NormalModel, make_model, step
+from hamq.certificates.rollouts import paired_difference, random_starts, rollouts
 from hamq.exact.bellman import evaluate_policy
 from hamq.problem import cells
 from hamq.problem.grid import Grid
@@ -43,6 +44,8 @@ def draw(problem, state, action, num, seed=0):
     """Independent next states of one pair `[num, d]`."""
     model = make_model(problem)
     state, action = np.asarray(state, np.float32), np.asarray(action, np.float32)
+    if not isinstance(model, NormalModel):
+        return step(model, np.tile(state, (num, 1)), np.tile(action, (num, 1)), key=jr.key(seed)).states
 
     def one(key):
         normal_key, uniform_key = jr.split(key)
