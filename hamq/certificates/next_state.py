@@ -23,7 +23,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from hamq.certificates.chain_draws import PairChains
+from hamq.certificates.chain_draws import FEW_SHARE, FEWEST, PairChains
 from hamq.problem.cells import rows_of
 from hamq.problem.grid import Grid
 from hamq.problem.kernel import CorrelatedDensity, GaussianKernel, ProductDensity
@@ -37,19 +37,15 @@ from hamq.types import HamqWarning, Key, np_generator
 
 Method = Literal["masses", "chains"]
 METHODS = get_args(Method)
-NUM_CORRELATED, NUM_CHAINED = 64, 128
-"""Draws of which one is taken: of correlated normal laws by weight, of chains the last."""
-FEWEST = 10.0
-"""Effective draws below which the next state is hardly drawn from the law."""
-FEW_SHARE = 0.05
-"""Of pairs whose chains may be worth less than that."""
+NUM_CORRELATED = 64
+"""Draws of a correlated normal law of which one is picked by weight."""
 ROW_TOLERANCE, POINT_TOLERANCE = 1e-3, 5e-3
 """Estimated total variation that the masses of nodes, which are kept, and of points, which are not, may miss. The estimate
 is 10 to 50 times what is missing where a density jumps, and more where it is smooth."""
 FAR = 0.03
 """Total variation from which on it is said."""
-MAX_POINTS = 2 * 10**5
-"""Evaluations of the density that a pair may need before it is refined, and be given while it is."""
+MAX_DIMENSION, MAX_POINTS = 3, 2 * 10**5
+"""Up to where masses are cheap: dimensions, and evaluations of the density that a pair needs before it is refined."""
 MAX_KEPT = 2**24
 """Masses that are kept for pairs that come again."""
 ROLLOUTS_PER_TILE = 64
@@ -92,15 +88,21 @@ class Drawn(NamedTuple):
     effective: Float[np.ndarray, " B"]
     error: Float[np.ndarray, " B"]
     is_stuck: Bool[np.ndarray, " B"]
+    is_uncrossed: Bool[np.ndarray, " B"]
 
 
 class DensityModel:
     """Next states of a density without a normaliser, drawn on the host."""
 
-    def __init__(self, problem: Problem, method: Method, num_draws: int):
-        self.problem, self.method, self.num_draws = problem, method, num_draws
+    def __init__(self, problem: Problem, method: Method, num_draws: int | None = None):
+        self.problem, self.method = problem, method
         self._chains = PairChains(problem, num_draws) if method == "chains" else None
         self._kept: dict[bytes, tuple[np.ndarray, float]] = {}
+
+    @property
+    def num_draws(self) -> int | None:
+        """1 for masses; None for chains whose length is not known yet."""
+        return 1 if self._chains is None else self._chains.num_draws
 
     @property
     def how(self) -> str:
@@ -114,11 +116,12 @@ class DensityModel:
         if self._chains is not None:
             made = self._chains.draw(states, actions, which, key=key)
             placed = self._placed(made.points[:, :, -1].astype(np.float64))
-            return Drawn(placed, made.effective, np.zeros(len(states)), made.is_stuck)
+            return Drawn(placed, made.effective, np.zeros(len(states)), made.is_stuck, made.is_uncrossed)
         rows = np_generator(key).random((int(which.max()) + 1, num_uniforms(self.problem.grid.dimension)))
         given = np.asarray(states, np.float64), np.asarray(actions, np.float64), rows[which]
         found, errors = (self._nodes if self.problem.law == "cell" else self._points)(*given)
-        return Drawn(found.astype(np.float32), np.ones(len(states)), errors, np.zeros(len(states), bool))
+        no = np.zeros(len(states), bool)
+        return Drawn(found.astype(np.float32), np.ones(len(states)), errors, no, no)
 
     def _points(self, states: np.ndarray, actions: np.ndarray, uniforms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         found = draw_points(self.problem, states, actions, uniforms, POINT_TOLERANCE, 2 * MAX_POINTS)
@@ -171,8 +174,9 @@ def make_model(problem: Problem, num_draws: int | None = None, method: Method | 
     """What draws next states of the problem.
 
     num_draws   of which one is taken (weighted draws, or those of a chain); None: 1 for product laws, 64 for other Gaussian
-                kernels, 128 for chains. Masses need none.
-    method      of densities without a normaliser; None: masses where a pair costs at most 2e5 evaluations, else chains
+                kernels, and for chains as many as a few pairs need (128 to 2048). Masses need none.
+    method      of densities without a normaliser; None: masses up to 3 dimensions where a pair costs at most 2e5
+                evaluations, else chains
     """
     if problem.law == "point":
         raise ValueError(
@@ -184,13 +188,13 @@ def make_model(problem: Problem, num_draws: int | None = None, method: Method | 
         if method is not None:
             raise ValueError(f"rollouts: {problem.name} has a Gaussian kernel, which needs no method; use method=None.")
         return NormalModel(problem, num_draws or (1 if problem.is_product else NUM_CORRELATED))
-    method = method or choose_method(problem)
-    return DensityModel(problem, method, 1 if method == "masses" else num_draws or NUM_CHAINED)
+    return DensityModel(problem, method or choose_method(problem), num_draws)
 
 
 def choose_method(problem: Problem) -> Method:
     """Of a density without a normaliser."""
-    return "masses" if num_points(problem.grid, problem.law) <= MAX_POINTS else "chains"
+    is_small = problem.grid.dimension <= MAX_DIMENSION and num_points(problem.grid, problem.law) <= MAX_POINTS
+    return "masses" if is_small else "chains"
 
 
 class Step(NamedTuple):
@@ -201,6 +205,7 @@ class Step(NamedTuple):
     effective: Float[Any, " B"]
     error: Float[Any, " B"] | None = None
     is_stuck: Bool[Any, " B"] | None = None
+    is_uncrossed: Bool[Any, " B"] | None = None
 
 
 def step(model: Model, states: Float[Array | np.ndarray, "B d"], actions: Array | np.ndarray, *, key: Key) -> Step:
@@ -209,11 +214,12 @@ def step(model: Model, states: Float[Array | np.ndarray, "B d"], actions: Array 
         return run_model("step", model, take_step, states, actions, key)
     rewards, is_over = (np.asarray(a) for a in run_paid(model.problem, states, actions))
     found, going = np.array(states, np.float32), np.flatnonzero(~is_over)
-    effective, error, is_stuck = np.ones(len(found)), np.zeros(len(found)), np.zeros(len(found), bool)
+    effective, error = np.ones(len(found)), np.zeros(len(found))
+    is_stuck, is_uncrossed = np.zeros(len(found), bool), np.zeros(len(found), bool)
     if len(going):
         drawn = model.draw(found[going], np.asarray(actions, np.float32)[going], going, key=key)
-        found[going], effective[going], error[going], is_stuck[going] = drawn
-    return Step(found, rewards, effective, error, is_stuck)
+        found[going], effective[going], error[going], is_stuck[going], is_uncrossed[going] = drawn
+    return Step(found, rewards, effective, error, is_stuck, is_uncrossed)
 
 
 def run_paid(problem: Problem, states: Any, actions: Any) -> tuple[Any, Any]:
@@ -266,7 +272,7 @@ class Account:
     def __init__(self, model: Model):
         self.model, self.num = model, 0
         self._means: list[float] = []
-        self.num_few, self.num_far, self.num_stuck, self.worst = 0, 0, 0, 0.0
+        self.num_few, self.num_far, self.num_stuck, self.num_uncrossed, self.worst = 0, 0, 0, 0, 0.0
 
     def add(self, taken: Step) -> None:
         mean = float(np.mean(taken.effective))
@@ -278,6 +284,8 @@ class Account:
             self.worst = max(self.worst, float(np.max(taken.error)))
         if taken.is_stuck is not None:
             self.num_stuck += int(np.sum(taken.is_stuck))
+        if taken.is_uncrossed is not None:
+            self.num_uncrossed += int(np.sum(taken.is_uncrossed))
 
     @property
     def effective(self) -> float:
@@ -304,9 +312,15 @@ class Account:
             found.append(
                 f"the chains of {self.num_few} of {self.num} next states of {name} are worth less than {FEWEST:.0f} "
                 f"independent draws ({self.num_stuck} never moved; {self.effective:.1f} on average); their next states may "
-                f"not follow its law; use a num_draws above {model.num_draws}, or fewer grid points with method='masses'"
+                f"not follow its law; {self._remedy()}"
             )
         return found
+
+    def _remedy(self) -> str:
+        more = f"use a num_draws above {self.model.num_draws}"
+        if self.num_uncrossed < 0.5 * self.num_few:
+            return more
+        return f"chains do not cross from mode to mode there: compare with method='masses', which is slower, or {more}"
 
     def warn(self, who: str, where: str, stacklevel: int) -> None:
         """`where` says to which call the remedies belong."""

@@ -124,7 +124,8 @@ def make_policy(
 
     problem     whose model `lookahead` uses: the solution's own by default, needed with a bare table
     actions     a list of actions that `lookahead` compares instead of the table's, as `[C]` or `[C, k]`
-    num_draws   of an expectation by draws; None: 64 for Gaussian kernels, 128 for the chains of other densities
+    num_draws   of an expectation by draws; None: 64 for Gaussian kernels, and as many as a few pairs need for
+                chains
     """
     if decoder not in DECODERS:
         raise ValueError(f"make_policy: decoder must be one of {', '.join(DECODERS)}, got {decoder!r}.")

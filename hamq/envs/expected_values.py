@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from hamq.certificates.chain_draws import PairChains
-from hamq.certificates.next_state import FAR, FEW_SHARE, FEWEST, MAX_POINTS, NUM_CHAINED, choose_method, nearest_nodes
+from hamq.certificates.next_state import FAR, FEW_SHARE, FEWEST, MAX_POINTS, choose_method, nearest_nodes
 from hamq.learning.health import interpolated
 from hamq.problem.cells import rows_of
 from hamq.problem.problem import Problem
@@ -33,7 +33,7 @@ class ExpectedValues:
     def __init__(self, problem: Problem, values: Float[np.ndarray, " S"], num_draws: int | None = None):
         self.problem, self.values = problem, np.asarray(values, np.float64)
         is_dear = problem.law != "point" and choose_method(problem) == "chains"
-        self._chains = PairChains(problem, num_draws or NUM_CHAINED) if is_dear else None
+        self._chains = PairChains(problem, num_draws) if is_dear else None
         self._kept: dict[bytes, np.ndarray] = {}
         self._has_warned = False
 

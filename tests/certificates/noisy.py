@@ -45,6 +45,13 @@ def curved(following, state, action):
     return -0.5 * ((u[0] / 0.6) ** 2 + bend**2 + (u[2] / 0.5) ** 2 + ((u[3] - 0.5 * u[2]) / 0.3) ** 2)
 
 
+def narrow(following, state, action):
+    """A ridge that bends more and is half as wide."""
+    u = following - 0.5 * state - 0.2 * action
+    bend = ((u[1] - 1.2 * u[0] ** 2 + 0.3) / 0.12) ** 2
+    return -0.5 * ((u[0] / 0.6) ** 2 + bend + ((u[2] - 0.5 * u[1]) / 0.25) ** 2 + (u[3] / 0.3) ** 2)
+
+
 PLANE = {each.__name__: each for each in (gumbel, bimodal, exponential, forbidden)}
 
 
@@ -52,8 +59,9 @@ PLANE = {each.__name__: each for each in (gumbel, bimodal, exponential, forbidde
 def pose(name: str, law="cell") -> hamq.Problem:
     if name == "income":
         return _problem(hamq.Grid([0.2], [6.0], [30]), [0.1, 0.4], income, law)
-    if name == "curved":
-        return _problem(hamq.Grid([-2.0] * 4, [2.0] * 4, [9] * 4), [-1.0, 1.0], curved, law)
+    if name in ("curved", "narrow"):
+        density = {"curved": curved, "narrow": narrow}[name]
+        return _problem(hamq.Grid([-2.0] * 4, [2.0] * 4, [9] * 4), [-1.0, 1.0], density, law)
     return _problem(hamq.Grid([-2.0, -2.0], [2.0, 2.0], [9, 9]), [-1.0, 0.0, 1.0], PLANE[name], law)
 
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import hamq
+from hamq.certificates.chain_draws import PairChains
 from hamq.certificates.next_state import Account, DensityModel, Step, make_model, step
 from hamq.problem.point_draws import draw_points, num_uniforms, pick_by_axis
 from hamq.types import HamqWarning
@@ -99,6 +100,16 @@ def test_pairs_that_are_alike_share_their_luck():
     assert np.all(np.asarray(steps(problem, STATE, 1.0, 200, key=1).states) != one)
 
 
+def test_rows_are_kept_for_their_own_pair():
+    """Asked twice, in another order: the same nodes, and others for another action."""
+    problem = pose("gumbel", "cell")
+    model, states, actions = make_model(problem), np.zeros((200, 2), np.float32), np.repeat(np.float32([-1, 1]), 100)
+    first = step(model, states, actions, key=jr.key(0)).states
+    again = step(model, states, actions, key=jr.key(0)).states
+    np.testing.assert_array_equal(first, again)
+    assert first[100:].mean() - first[:100].mean() > 0.3
+
+
 def test_what_has_ended_is_not_asked():
     """A terminal state may have no density at all."""
 
@@ -132,10 +143,10 @@ def test_cells_are_picked_axis_by_axis():
 @pytest.mark.slow
 @pytest.mark.parametrize("law", ["linear", "cell"])
 def test_chains_follow_a_curved_density_in_four_dimensions(law):
-    """E[u], E[u²] of the ridge: a bias of at most 0.05 in units of the box, and the chains say what they are worth."""
+    """E[s'], E[s'²] of the ridge: a bias of at most 0.02 (σ are .3 to .6) and 5 standard errors."""
     problem = pose("curved", law)
+    assert make_model(problem).method == "chains"
     moved = steps(problem, [0.2, 0.0, -0.2, 0.1], 1.0)
-    assert isinstance(make_model(problem), DensityModel) and make_model(problem).method == "chains"
     assert np.mean(moved.effective) > 10 and not np.any(np.isnan(moved.effective))
     expected = _curved_moments(problem)
     found = np.concatenate([moved.states, moved.states**2], axis=1)
@@ -157,6 +168,18 @@ def _curved_moments(problem):
 
 
 @pytest.mark.slow
+def test_chains_are_as_long_as_they_must_be():
+    """The narrow ridge needs more than 128 draws; what is asked for is kept."""
+    problem = pose("narrow", "linear")
+    short, found = (PairChains(problem, num) for num in (128, None))
+    states, actions = np.tile(np.float32([0.2, 0.0, -0.2, 0.1]), (200, 1)), np.ones(200, np.float32)
+    few, many = (
+        np.mean(each.draw(states, actions, np.arange(200), key=jr.key(1)).effective < 10) for each in (short, found)
+    )
+    assert short.num_draws == 128 < found.num_draws <= 2048 and few > 0.1 and many < 0.08
+
+
+@pytest.mark.slow
 def test_chains_of_two_dimensions_have_the_law_too():
     problem = pose("gumbel", "linear")
     moved = steps(problem, STATE, ACTION, method="chains")
@@ -170,11 +193,12 @@ def test_what_draws_are_worth_is_said():
     masses.add(Step(np.zeros((3, 2)), np.zeros(3), np.ones(3), np.asarray([0.001, 0.2, np.nan]), np.zeros(3, bool)))
     (sentence,) = masses.sentences()
     assert "the masses of 2 of 3 next states of gumbel may be off by up to" in sentence and "method='chains'" in sentence
-    chains = Account(DensityModel(problem, "chains", 128))
-    chains.add(Step(np.zeros((3, 2)), np.zeros(3), np.asarray([40.0, 3.0, np.nan]), np.zeros(3), np.zeros(3, bool)))
-    assert chains.effective == 0
-    with pytest.warns(HamqWarning, match=r"rollouts: the chains of 2 of 3 next states of gumbel are worth less than 10"):
-        chains.warn("rollouts", "", stacklevel=1)
+    for is_uncrossed, remedy in ((False, "use a num_draws above 128"), (True, "compare with method='masses'")):
+        chains, flags = Account(DensityModel(problem, "chains", 128)), np.full(3, is_uncrossed)
+        chains.add(Step(np.zeros((3, 2)), np.zeros(3), np.asarray([40.0, 3.0, np.nan]), np.zeros(3), ~flags, flags))
+        assert chains.effective == 0
+        with pytest.warns(HamqWarning, match=rf"rollouts: the chains of 2 of 3 next states of gumbel are .* {remedy}"):
+            chains.warn("rollouts", "", stacklevel=1)
 
 
 def test_refusals(as_user):

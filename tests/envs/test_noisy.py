@@ -3,12 +3,14 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.interpolate import RegularGridInterpolator
 
 import hamq
 from hamq.envs import ProblemEnv, ProblemVectorEnv
 from hamq.envs.decoders import make_policy
 from hamq.envs.expected_values import ExpectedValues
 from hamq.exact.solution import History
+from hamq.report.animation import make_animation, table_policy
 from tests.certificates.noisy import EXPECTED, fine_law, pose, reward
 from tests.certificates.test_next_state import ACTION, STATE, assert_follows
 
@@ -102,8 +104,6 @@ def test_lookahead_by_chains(law):
     if law == "cell":
         at = values[np.ravel_multi_index(np.round((x + 2) / 0.5).astype(int).T, problem.grid.points)]
     else:
-        from scipy.interpolate import RegularGridInterpolator  # noqa: PLC0415
-
         axes = [problem.grid.axis_nodes(i) for i in range(4)]
         at = RegularGridInterpolator(axes, values.reshape(problem.grid.points))(x)
     assert abs(found - at.mean()) < 5 * at.std() / np.sqrt(300)
@@ -124,8 +124,6 @@ def test_what_is_no_number_is_refused_by_lookahead():
 @pytest.mark.slow
 def test_a_page_plays_the_law():
     """The page's rollout is one of `rollouts`: lognormal income stays where it should."""
-    from hamq.report.animation import make_animation, table_policy  # noqa: PLC0415
-
     problem = pose("income", "linear")
     policy = table_policy(problem, np.zeros((problem.num_states, problem.num_actions)))
     (played,) = make_animation(problem, {"first": policy}, start=[1.0], steps=400).rollouts
