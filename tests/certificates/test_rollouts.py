@@ -65,7 +65,7 @@ def counts(problem, points):
 @pytest.mark.parametrize(
     ("problem", "state", "action"),
     [
-        (pose(CORRELATED), [0.9, 1.4], 1.0),  # the mean is outside of the box
+        (pose([[0.16, -0.194], [-0.194, 0.25]]), [-0.9, 1.4], 1.0),  # mass in a corner: 48 of 64 draws carry weight
         (pose(), [-0.5, 0.3], -1.0),
         (repelling_agents(2), [-0.8, -0.7], [1.0, -1.0]),  # close to each other and to a wall
     ],

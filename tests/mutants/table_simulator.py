@@ -38,9 +38,9 @@ SIMULATOR = [
     Mutant(
         "points-of-another-pair",
         "hamq/problem/point_draws.py",
-        old="wanted = own * num_pieces + piece",
-        new="wanted = np.minimum(own, 0) * num_pieces + piece",
-        tests=(f"{NEXT_STATE}::test_income_is_simulated_as_in_numpy[linear]",),
+        old="rest = rest[own if axis == 0 else np.arange(len(own)), chosen[:, axis]]",
+        new="rest = rest[np.arange(len(own)), chosen[:, axis]]",
+        tests=(f"{NEXT_STATE}::test_rows_are_kept_for_their_own_pair",),
     ),
     Mutant(
         "nodes-by-one-uniform-for-all-axes",
