@@ -17,7 +17,7 @@ from hamq.problem.cells import rows_of
 from hamq.problem.problem import Problem
 from hamq.types import HamqWarning
 
-TOLERANCE = 2e-3
+TOLERANCE = 5e-3
 """Estimated total variation that masses may miss: so much of the range of V, and in truth a tenth of it or less."""
 VALUES_PER_BLOCK = 2**22
 """Masses that are made at once."""
