@@ -7,8 +7,9 @@ lookahead     argmax_a r(s, a) + γ E[V(s')], V = max_a Q, s' by the model from 
 `lookahead` asks the model what each action does from where the state really is, and needs only V between the nodes, which is
 smoother than Q's differences between actions: on a coarse grid it is the best of the three, often by far
 (docs/environments.md). Its expectation is exact for product Gaussian kernels: the masses of the law on each axis in closed
-form, over the nodes within 8 σ of the mean. Other kernels have weighted draws whose random numbers all states and actions
-share (`tensor/gaussian.py`, `tensor/tilted.py`). It can also look at more actions than the table has.
+form, over the nodes within 8 σ of the mean. Other Gaussian kernels have weighted draws whose random numbers all states and
+actions share (`tensor/gaussian.py`), densities without a normaliser have masses by quadrature, or chains
+(`expected_values.py`). It can also look at more actions than the table has.
 
 States are worked on in tiles of one size, so that the action of a state never depends on which others are asked for.
 """
@@ -17,16 +18,18 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from hamq.certificates.rollouts import make_model
+from hamq.certificates.next_state import NUM_CORRELATED
+from hamq.envs.expected_values import ExpectedValues
 from hamq.exact.solution import Solution
 from hamq.problem.actions import ProductActions, check_actions, is_same_set
+from hamq.problem.evaluation import numbers
 from hamq.problem.grid import Grid
 from hamq.problem.kernel import CorrelatedDensity, GaussianKernel, ProductDensity
 from hamq.problem.normal import axis_log_masses
@@ -35,7 +38,6 @@ from hamq.problem.programs import program
 from hamq.sampling.draws import require_count
 from hamq.tensor.gaussian import cut_draws, shared_normals
 from hamq.tensor.solution import TensorSolution
-from hamq.tensor.tilted import TiltedLaw, tilted_draws
 
 Decoder = Literal["nearest", "interpolate", "lookahead"]
 DECODERS = get_args(Decoder)
@@ -46,39 +48,52 @@ REACH = 8.0
 """Standard deviations about the mean whose nodes count: what lies beyond has a mass below 1e-15."""
 
 
-class Draws(NamedTuple):
-    """How an expectation is sampled where it has no closed form; all states and actions share the normals."""
-
-    law: TiltedLaw | None
-    normals: Float[Array, "d n"]
-
-
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class TablePolicy:
-    """A decoder and its table; a function of states `[B, d]`. `scores` are what it compares, one per action."""
+    """A decoder and its table; a function of states `[B, d]`. `scores` are what it compares, one per action.
+
+    How `lookahead` knows E[V]: from `normals` that all pairs share, from `expected`, or in closed form where both are None.
+    """
 
     problem: Problem
     decoder: Decoder
     q: Float[np.ndarray, "S A"]
     actions: Float[np.ndarray, "C"] | Float[np.ndarray, "C k"]
-    draws: Draws | None
+    normals: Float[Array, "d n"] | None
+    expected: ExpectedValues | None
 
     def __call__(self, states: Any) -> Float[np.ndarray, "B *k"]:
         return self.actions[np.argmax(self.scores(states), axis=1)]
 
     def scores(self, states: Any) -> Float[np.ndarray, "B C"]:
+        """Refuses a score that is no number."""
         states = self._checked(states)
+        if self.expected is None:
+            found = self._in_tiles(self.decoder, states)
+        else:
+            expected = self.expected(states, np.asarray(self.actions, np.float64))
+            found = self._in_tiles("rewards", states) + self.problem.discount * expected
+        if np.any(np.isnan(found)):
+            row, column = np.argwhere(np.isnan(found))[0]
+            raise ValueError(
+                f"{self.decoder} on {self.problem.name}: the score of action {numbers(self.actions[column])} in state "
+                f"{numbers(states[row])} is nan; look at the reward, the mean and the covariance there."
+            )
+        return found
+
+    def _in_tiles(self, what: str, states: Float[np.ndarray, "B d"]) -> Float[np.ndarray, "B C"]:
+        """`_scores` of all states."""
         tiles = np.resize(states, (math.ceil(len(states) / TILE), TILE, states.shape[1]))
         # The tensor trains' draws are written for float32; sums over a table are cheap, and sure, in float64.
-        with jax.enable_x64(self.draws is None):
+        with jax.enable_x64(self.normals is None):
             table, dtype = self.q, jnp.result_type(float)
             if self.decoder == "lookahead":
                 table = self.q.max(axis=1)
-            shared = jax.device_put((self.draws, np.asarray(table, dtype), np.asarray(self.actions, dtype)))
+            shared = jax.device_put((self.normals, np.asarray(table, dtype), np.asarray(self.actions, dtype)))
             tiles = tiles.astype(dtype)
-            trace = functools.partial(_scores, self.decoder, self.problem)
+            trace = functools.partial(_scores, what, self.problem)
             problem, given = self.problem, (*shared, tiles[0])
-            job = ("scores", self.decoder, problem.constants, problem.discount, len(problem.functions))
+            job = ("scores", what, problem.constants, problem.discount, len(problem.functions))
             run = program(job, problem.functions, trace, *given)
             # One call per tile: XLA rounds a loop over tiles differently when there is only one.
             found = np.concatenate([np.asarray(run(*shared, tile), np.float64) for tile in tiles])
@@ -109,7 +124,8 @@ def make_policy(
 
     problem     whose model `lookahead` uses: the solution's own by default, needed with a bare table
     actions     a list of actions that `lookahead` compares instead of the table's, as `[C]` or `[C, k]`
-    num_draws   of an expectation without a closed form; None: 64 for Gaussian kernels, else 256
+    num_draws   of an expectation by draws; None: 64 for Gaussian kernels, and as many as a few pairs need for
+                chains
     """
     if decoder not in DECODERS:
         raise ValueError(f"make_policy: decoder must be one of {', '.join(DECODERS)}, got {decoder!r}.")
@@ -121,8 +137,12 @@ def make_policy(
         compared = _other_actions(problem, decoder, actions)
     if num_draws is not None:
         require_count("make_policy: num_draws", num_draws)
-    is_sampled = decoder == "lookahead" and not problem.is_product
-    return TablePolicy(problem, decoder, q, compared, _draws(problem, num_draws) if is_sampled else None)  # type: ignore[arg-type]
+    normals, expected = None, None
+    if decoder == "lookahead" and not isinstance(problem.kernel, GaussianKernel):
+        expected = ExpectedValues(problem, q.max(axis=1), num_draws)
+    elif decoder == "lookahead" and not problem.is_product:
+        normals = _normals(problem, num_draws)
+    return TablePolicy(problem, decoder, q, compared, normals, expected)  # type: ignore[arg-type]
 
 
 def _table(solution: Any, problem: Problem | None) -> tuple[np.ndarray, Problem]:
@@ -171,31 +191,36 @@ def _tensor_policy(solution: TensorSolution, decoder: str, problem: Problem | No
     return solution.actions
 
 
-def _draws(problem: Problem, num_draws: int | None) -> Draws:
-    model = make_model(problem, num_draws)
-    return Draws(model.law, jnp.asarray(shared_normals(model.num_draws, problem.grid.dimension, 0), jnp.float32))
+def _normals(problem: Problem, num_draws: int | None) -> Float[Array, "d n"]:
+    if problem.law == "point":
+        raise ValueError(
+            f"lookahead: {problem.name} has law='point', masses at grid points that no continuous density has; use 'linear'."
+        )
+    return jnp.asarray(shared_normals(num_draws or NUM_CORRELATED, problem.grid.dimension, 0), jnp.float32)
 
 
-def _scores(decoder: str, problem: Problem, draws: Draws | None, table: Array, actions: Array, tile: Array) -> Array:
-    """Scores `[TILE, C]`; `table` is V for lookahead and Q for the others."""
+def _scores(what: str, problem: Problem, normals: Array | None, table: Array, actions: Array, tile: Array) -> Array:
+    """Scores `[TILE, C]`, or the rewards that are part of them; `table` is V for lookahead and Q for the others."""
     grid = problem.grid
 
     def of_state(state):
-        if decoder == "nearest":
+        if what == "nearest":
             return table[grid.locate(state)]
-        if decoder == "interpolate":
+        if what == "interpolate":
             return jax.vmap(lambda column: grid.interpolate(column, state), in_axes=1)(table)
-        return jax.vmap(lambda action: _ahead(problem, draws, table, state, action))(actions)
+        if what == "rewards":
+            return jax.vmap(lambda action: jnp.asarray(problem.reward(state, action)))(actions)
+        return jax.vmap(lambda action: _ahead(problem, normals, table, state, action))(actions)
 
     return jax.vmap(of_state)(tile)
 
 
-def _ahead(problem: Problem, draws: Draws | None, values: Float[Array, " S"], state: Array, action: Array) -> Array:
-    """r(s, a) + γ E[V(s')]."""
+def _ahead(problem: Problem, normals: Array | None, values: Float[Array, " S"], state: Array, action: Array) -> Array:
+    """r(s, a) + γ E[V(s')] of a Gaussian kernel."""
     expected = (
         _exact_mean(problem, values, state, action)
-        if draws is None
-        else _sampled_mean(problem, draws, values, state, action)
+        if normals is None
+        else _sampled_mean(problem, normals, values, state, action)
     )
     return jnp.asarray(problem.reward(state, action)) + problem.discount * expected
 
@@ -242,15 +267,14 @@ def _axis_masses(problem: Problem, axis: int, width: int, mean: Float[Array, ""]
     return (first + jnp.arange(width, dtype=jnp.int32)) % n, masses
 
 
-def _sampled_mean(problem: Problem, draws: Draws, values: Float[Array, " S"], state: Array, action: Array) -> Array:
+def _sampled_mean(
+    problem: Problem, normals: Float[Array, "d n"], values: Float[Array, " S"], state: Array, action: Array
+) -> Array:
     """Weighted mean of V over the draws."""
-    if draws.law is None:
-        density = problem.density(state, action)
-        assert isinstance(density, (ProductDensity, CorrelatedDensity))
-        points, log_weights = cut_draws(density, problem.grid, draws.normals)
-        weights = jax.nn.softmax(log_weights)
-    else:
-        points, weights = tilted_draws(problem, draws.law, state, action)
+    density = problem.density(state, action)
+    assert isinstance(density, (ProductDensity, CorrelatedDensity))
+    points, log_weights = cut_draws(density, problem.grid, normals)
+    weights = jax.nn.softmax(log_weights)
 
     def value(point):
         return problem.grid.interpolate(values, point) if problem.law == "linear" else values[problem.grid.locate(point)]

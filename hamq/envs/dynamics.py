@@ -1,10 +1,9 @@
 """What one environment and a batch of them share: spaces, starts and steps of a problem.
 
-A step is `hamq.certificates.rollouts.step`: the density cut to the box, from the same object that solvers and certificates
+A step is `hamq.certificates.next_state.step`: the density cut to the box, from the same object that solvers and certificates
 use. Every step takes one JAX key from Gymnasium's generator, so that a seed decides the whole trajectory.
 """
 
-import warnings
 from typing import Any, NamedTuple
 
 import jax
@@ -14,16 +13,15 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Bool, Float, Int
 
-from hamq.certificates.rollouts import FEWEST, Model, make_model, run_model, take_step
+from hamq.certificates.next_state import Account, Model, NormalModel, Step, make_model, run_model, step, take_step
 from hamq.problem.actions import ProductActions
 from hamq.problem.problem import Problem
 from hamq.tensor.backup import ended
-from hamq.types import HamqWarning
 
 MOST_ROUNDS = 200
 """Of drawing starts again that are terminal."""
 NUM_WATCHED = 100
-"""Steps over which the effective number of weighted draws is averaged, once."""
+"""Steps after which it is said, once, what their draws were worth."""
 
 
 class Moved(NamedTuple):
@@ -34,12 +32,12 @@ class Moved(NamedTuple):
     is_terminal: Bool[np.ndarray, " B"]
 
 
-def _advance(model: Model, states: Any, actions: Any, words: Any):
+def _advance(model: NormalModel, states: Any, actions: Any, words: Any):
     """A step of a batch with the key of two random `words`, and what of it has ended."""
     moved = take_step(model, states, actions, jr.wrap_key_data(words))
     low, high = (jnp.asarray(end, states.dtype)[None, :] for end in (model.problem.grid.lower, model.problem.grid.upper))
     inside = jnp.clip(moved.states, low, high)  # of float32's rounding alone: the law has no mass beyond the walls
-    return inside, moved.rewards, ended(model.problem, inside), jnp.mean(moved.effective)
+    return moved._replace(states=inside, effective=jnp.mean(moved.effective)[None]), ended(model.problem, inside)
 
 
 class Dynamics:
@@ -64,7 +62,7 @@ class Dynamics:
         self.starts = None if starts is None else self._checked(starts, "starts")
         if self.starts is not None and bool(np.all(self._is_over(self.starts))):
             raise ValueError(f"ProblemEnv: all {len(self.starts)} starts are terminal states of {problem.name}.")
-        self._watched: list[float] = []
+        self._account, self._num_watched = Account(self.model), 0
 
     def actions(self, chosen: Any) -> Float[np.ndarray, "B *k"]:
         """The values of actions that are given by their numbers: `[B]` in a Discrete space, `[B, k]` in a MultiDiscrete."""
@@ -85,10 +83,14 @@ class Dynamics:
     def move(self, states: Float[np.ndarray, "B d"], actions: np.ndarray, generator: np.random.Generator) -> Moved:
         """Next states, the rewards of the states that are left, and whether the next ones end an episode."""
         words = generator.integers(2**32, size=2, dtype=np.uint32)
-        found, rewards, is_terminal, effective = run_model("advance", self.model, _advance, states, actions, words)
-        if self.model.num_draws > 1 and len(self._watched) < NUM_WATCHED:
-            self._watch(float(effective))
-        return Moved(np.array(found), np.asarray(rewards), np.asarray(is_terminal))
+        if isinstance(self.model, NormalModel):
+            moved, is_terminal = run_model("advance", self.model, _advance, states, actions, words)
+        else:
+            moved = step(self.model, states, actions, key=jr.wrap_key_data(jnp.asarray(words)))
+            moved = moved._replace(states=np.clip(moved.states, self.low, self.high))
+            is_terminal = self._is_over(moved.states)
+        self._watch(moved)
+        return Moved(np.array(moved.states), np.asarray(moved.rewards), np.asarray(is_terminal))
 
     def draw_starts(self, count: int, generator: np.random.Generator) -> Float[np.ndarray, "B d"]:
         """One of `starts`, or uniform over the box (law="cell": over the nodes); terminal ones are drawn again."""
@@ -144,15 +146,12 @@ class Dynamics:
             states = self._nodes(np.asarray(jax.vmap(grid.coordinates)(jnp.asarray(states))))
         return states
 
-    def _watch(self, effective: float) -> None:
-        self._watched.append(effective)
-        if len(self._watched) == NUM_WATCHED and (mean := float(np.mean(self._watched))) < FEWEST:
-            warnings.warn(
-                f"ProblemEnv: only {mean:.1f} of {self.model.num_draws} draws carry weight on {self.problem.name}; the next "
-                "states do not follow its law; give model=make_model(problem, num_draws) with more draws.",
-                HamqWarning,
-                stacklevel=4,
-            )
+    def _watch(self, moved: Step) -> None:
+        self._num_watched += 1
+        if self._num_watched <= NUM_WATCHED:
+            self._account.add(moved)
+        if self._num_watched == NUM_WATCHED:
+            self._account.warn("ProblemEnv", " in model=make_model(problem, …)", stacklevel=4)
 
 
 def _levels(problem: Problem) -> Any:

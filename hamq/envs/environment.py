@@ -7,7 +7,7 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from jaxtyping import Float, UInt8
 
-from hamq.certificates.rollouts import Model
+from hamq.certificates.next_state import Model
 from hamq.envs.dynamics import Dynamics
 from hamq.envs.rendering import SIZE, draw, scene_of
 from hamq.problem.problem import Problem
@@ -25,7 +25,7 @@ class ProblemEnv(gymnasium.Env):
     terminated   problem.terminal of the state that is reached; the time limit is a wrapper's business
     reset        options={"state": s} starts there; otherwise one of `starts` `[n, d]`, or uniform over the box
 
-    `model`: what make_model(problem, num_draws) returns, if another number of draws is wanted.
+    `model`: what make_model(problem, num_draws, method) returns, where another way to draw next states is wanted.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": RENDER_FPS}

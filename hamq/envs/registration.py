@@ -12,7 +12,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from hamq.certificates.rollouts import Model, make_model
+from hamq.certificates.next_state import Model, make_model
 from hamq.envs.environment import ProblemEnv
 from hamq.envs.rendering import SIZE
 from hamq.envs.vector import ProblemVectorEnv

@@ -8,7 +8,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from jaxtyping import Bool, Float, UInt8
 
-from hamq.certificates.rollouts import Model
+from hamq.certificates.next_state import Model
 from hamq.envs.dynamics import Dynamics
 from hamq.envs.environment import RENDER_FPS, checked_rendering, first_states
 from hamq.envs.rendering import SIZE, draw, scene_of

@@ -192,6 +192,14 @@ class Refinement:
             errors = 0.5 * np.bincount(parts.pair, measured.errors, self.num_pairs) / totals
             return Integral(masses / totals[:, None], errors, self.evaluations)
 
+    def part_masses(self) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " P"]]:
+        """(masses of the parts, which sum to one in each pair, estimated errors of the pairs); NaN without any density."""
+        measured, pair = self._measured(), self.parts.pair
+        masses = measured.factors * np.maximum(self.parts.masses.sum(axis=1), 0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            totals = np.bincount(pair, masses, self.num_pairs)
+            return masses / totals[pair], 0.5 * np.bincount(pair, measured.errors, self.num_pairs) / totals
+
     def _first(self) -> Parts:
         num = len(self.pieces.starts)
         total, corners = self.num_pairs * num, self.pieces.owners.shape[1]

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import truncnorm
 
-from hamq.certificates.rollouts import make_model, paired_difference, random_starts, rollouts
+from hamq.certificates.next_state import NormalModel, make_model, step
+from hamq.certificates.rollouts import paired_difference, random_starts, rollouts
 from hamq.exact.bellman import evaluate_policy
 from hamq.problem import cells
 from hamq.problem.grid import Grid
@@ -43,6 +44,8 @@ def draw(problem, state, action, num, seed=0):
     """Independent next states of one pair `[num, d]`."""
     model = make_model(problem)
     state, action = np.asarray(state, np.float32), np.asarray(action, np.float32)
+    if not isinstance(model, NormalModel):
+        return step(model, np.tile(state, (num, 1)), np.tile(action, (num, 1)), key=jr.key(seed)).states
 
     def one(key):
         normal_key, uniform_key = jr.split(key)
@@ -62,7 +65,7 @@ def counts(problem, points):
 @pytest.mark.parametrize(
     ("problem", "state", "action"),
     [
-        (pose(CORRELATED), [0.9, 1.4], 1.0),  # the mean is outside of the box
+        (pose([[0.16, -0.194], [-0.194, 0.25]]), [-0.9, 1.4], 1.0),  # mass in a corner: 48 of 64 draws carry weight
         (pose(), [-0.5, 0.3], -1.0),
         (repelling_agents(2), [-0.8, -0.7], [1.0, -1.0]),  # close to each other and to a wall
     ],

@@ -15,7 +15,7 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import truncnorm
 
 import hamq.envs
-from hamq.certificates.rollouts import make_model
+from hamq.certificates.next_state import make_model
 from hamq.envs import ProblemEnv, ProblemVectorEnv
 from hamq.envs.registration import environment_id, zoo_functions
 from hamq.problem import zoo
@@ -431,9 +431,9 @@ def test_refusals(as_user):
 @pytest.mark.slow
 def test_weights_that_collapse_are_told():
     problem = zoo.repelling_agents(1, strength=0.0, law="linear")
-    environment = ProblemEnv(problem, model=make_model(problem, num_draws=2))
+    environment = ProblemEnv(problem, model=make_model(problem, num_draws=2, method="chains"))
     environment.reset(seed=0)
-    with pytest.warns(HamqWarning, match="of 2 draws carry weight on repelling_agents"):
+    with pytest.warns(HamqWarning, match=r"100 of 100 next states of repelling_agents .* in model=make_model\(problem"):
         for _ in range(100):
             environment.step(0)
     assert make_logdensity(0.0) is problem.kernel.logdensity

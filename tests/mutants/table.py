@@ -12,6 +12,7 @@ from tests.mutants.table_compile import COMPILE_MUTANTS
 from tests.mutants.table_diagnostics import DIAGNOSTIC_MUTANTS
 from tests.mutants.table_faults import FAULT_MUTANTS
 from tests.mutants.table_scale import SCALE
+from tests.mutants.table_simulator import SIMULATOR
 from tests.mutants.table_study import STUDY_MUTANTS
 from tests.mutants.table_tensor import TENSOR
 from tests.mutants.table_users import USERS
@@ -909,6 +910,7 @@ MUTANTS = [
     *DIAGNOSTIC_MUTANTS,
     *FAULT_MUTANTS,
     *SCALE,
+    *SIMULATOR,
     *STUDY_MUTANTS,
     *TENSOR,
     *USERS,

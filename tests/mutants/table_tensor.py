@@ -54,7 +54,7 @@ TENSOR = [
     ),
     Mutant(
         "rollouts-pick-any-draw",
-        "hamq/certificates/rollouts.py",
+        "hamq/certificates/next_state.py",
         old="reached = jnp.cumsum(weights)",
         new="reached = jnp.cumsum(jnp.ones_like(weights))",
         tests=("tests/certificates/test_rollouts.py::test_next_states_have_the_law_of_the_cells",),
@@ -68,9 +68,9 @@ TENSOR = [
     ),
     Mutant(
         "rollouts-paid-after-the-end",
-        "hamq/certificates/rollouts.py",
-        old="jnp.where(is_over, 0, rewards)",
-        new="rewards",
+        "hamq/certificates/next_state.py",
+        old="jnp.where(is_over, 0, rewards), effective",
+        new="rewards, effective",
         tests=("tests/certificates/test_rollouts.py::test_an_end_pays_nothing_from_there_on",),
     ),
     Mutant(
