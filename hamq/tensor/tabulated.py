@@ -1,0 +1,174 @@
+"""Draws of any density in up to four dimensions, from a table: smooth in state and action, with weights that are nearly even.
+
+The density of a pair is read at K nodes per axis of a window. q is its multilinear interpolant, plus a small uniform part.
+A draw inverts the distribution function of q, axis by axis: the first from its marginal, each other given those before. All
+these densities are piecewise linear, so that each inversion is the root of a quadratic. Each draw has the weight p/q at its place: what the
+table does not resolve makes the weights uneven, and nothing else. Nothing is assumed of the density: tails, skew, several
+modes, jumps and forbidden regions are all seen where they are wider than the nodes lie apart.
+
+The window of the first table is the box. Where the density is narrow, the table is made again on a smaller window, `levels`
+times: mean ± 3.5 standard deviations of p^⅓, which stands for more of a small second mode and of the tails than p, plus
+1.5 distances of the nodes. All that is continuous in state and action.
+
+The uniform numbers are scrambled Sobol' points: the error of a smooth V falls nearly like 1/n.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+from scipy.special import ndtri
+
+from hamq.problem.grid import Grid
+from hamq.problem.problem import Problem
+from hamq.tensor.gaussian import ndtr
+from hamq.tensor.law import TiltedLaw
+from hamq.tensor.sobol import sobol
+
+NUM_NODES = {1: 129, 2: 33, 3: 17, 4: 9}
+MAX_DIMENSION = max(NUM_NODES)
+UNIFORM = 0.02
+"""Part of the draws that is spread over the window, so that no weight exceeds 50 times the mean of p over it."""
+POWER, REACH, MARGIN = 1 / 3, 3.5, 1.5
+
+
+class TableLaw(TiltedLaw):
+    """The shared numbers of the draws, and how often the window is narrowed."""
+
+    normals: Float[Array, "d n"]
+    levels: Int[Array, ""]
+
+    @property
+    def num_nodes(self) -> int:
+        return NUM_NODES[self.normals.shape[0]]
+
+    @property
+    def cost(self) -> tuple[int, int, int]:
+        d, n = self.normals.shape
+        return n, n + self.num_nodes**d, 0
+
+    @property
+    def constants(self) -> tuple:
+        return (self.num_nodes,)
+
+    def draws(self, problem, state, action):
+        grid, density = problem.grid, problem.density(state, action)
+        log = jax.vmap(density.log)
+        nodes, logs = _narrowed(log, grid, self.levels, self.num_nodes, self.normals.dtype)
+        values = jnp.exp(logs - jnp.max(logs))
+        values = values + UNIFORM / (1 - UNIFORM) * jnp.mean(values)
+        points, log_base = _invert_axes(values, nodes, ndtr(self.normals))
+        log_weights = _finite_logs(log(points.T)) - log_base
+        return jax.vmap(grid.wrap, 1, 1)(points), jax.nn.softmax(log_weights)
+
+
+def make_table_law(dimension: int, num_samples: int, levels: int, seed: int) -> TableLaw:
+    normals = ndtri(sobol(num_samples, dimension, seed)).astype(np.float32)
+    return TableLaw(jax.device_put(normals), jax.device_put(np.asarray(levels, np.int32)))
+
+
+def blank_table_law(dimension: int, num_samples: int) -> TableLaw:
+    """Zeros in the shapes of what `make_table_law` returns."""
+    return TableLaw(
+        jax.device_put(np.zeros((dimension, num_samples), np.float32)), jax.device_put(np.asarray(0, np.int32))
+    )
+
+
+def _finite_logs(logs: Float[Array, "*n"]) -> Float[Array, "*n"]:
+    return jnp.where(jnp.isnan(logs), -jnp.inf, logs)
+
+
+def _narrowed(log, grid: Grid, levels: Array, num_nodes: int, dtype):
+    """(nodes `[d, K]`, log p there `[K]` or `[K, K]`) of the last window."""
+    lower, upper = jnp.asarray(grid.lower, dtype), jnp.asarray(grid.upper, dtype)
+    steps = jnp.linspace(0, 1, num_nodes, dtype=dtype)
+    shape = (num_nodes,) * grid.dimension
+
+    def level(_, carry):
+        (low, high), *_ = carry
+        nodes = low[:, None] + (high - low)[:, None] * steps
+        mesh = jnp.stack(jnp.meshgrid(*nodes, indexing="ij"), axis=-1).reshape(-1, grid.dimension)
+        logs = _finite_logs(log(mesh)).reshape(shape)
+        return _smaller_window(grid, nodes, logs), nodes, logs
+
+    start = ((lower, upper), jnp.zeros((grid.dimension, num_nodes), dtype), jnp.zeros(shape, dtype))
+    _, nodes, logs = jax.lax.fori_loop(0, levels + 1, level, start)
+    return nodes, logs
+
+
+def _smaller_window(grid: Grid, nodes: Float[Array, "d K"], logs: Array) -> tuple[Array, Array]:
+    """(lower, upper) of the window about where p^⅓ has its mass; on a circle it may cross the end."""
+    d, num_nodes = nodes.shape
+    tempered = jnp.exp(POWER * (logs - jnp.max(logs)))
+    ends = jnp.ones(num_nodes, nodes.dtype).at[jnp.asarray([0, -1])].set(0.5)
+    tempered = functools.reduce(jnp.multiply, [jnp.expand_dims(ends, [k for k in range(d) if k != axis]) for axis in range(d)], tempered)
+    marginals = jnp.stack([jnp.sum(tempered, axis=tuple(k for k in range(d) if k != axis)) for axis in range(d)])
+    masses = marginals / jnp.sum(marginals, axis=1, keepdims=True)
+    widths, circle = jnp.asarray(grid.widths, nodes.dtype), jnp.asarray(grid.periodic)
+    mean = jnp.sum(masses * nodes, axis=1)
+    if any(grid.periodic):
+        turn = 2 * jnp.pi / widths[:, None]
+        angle = jnp.arctan2(jnp.sum(masses * jnp.sin(turn * nodes), axis=1), jnp.sum(masses * jnp.cos(turn * nodes), axis=1))
+        mean = jnp.where(circle, angle / turn[:, 0], mean)
+    away = nodes - mean[:, None]
+    if any(grid.periodic):
+        half = widths[:, None] / 2
+        away = jnp.where(circle[:, None], (away + half) % (2 * half) - half, away)
+    spacing = (nodes[:, -1] - nodes[:, 0]) / (num_nodes - 1)
+    radius = REACH * jnp.sqrt(jnp.sum(masses * away**2, axis=1)) + MARGIN * spacing
+    low, high = mean - radius, mean + radius
+    around = jnp.minimum(radius, widths / 2)
+    return (
+        jnp.where(circle, mean - around, jnp.maximum(low, nodes[:, 0])),
+        jnp.where(circle, mean + around, jnp.minimum(high, nodes[:, -1])),
+    )
+
+
+def _invert_axes(values: Array, nodes: Float[Array, "d K"], shares: Float[Array, "d n"]):
+    """(points `[d, n]`, log q up to a constant) of the interpolant of the values: one axis given those before."""
+    marginals = [values]
+    for _ in nodes[1:]:
+        marginals.insert(0, _running_sums(marginals[0])[..., -1])
+    num_nodes, n = nodes.shape[1], shares.shape[1]
+    corners = [(jnp.zeros(n, jnp.int32), jnp.ones(n, values.dtype))]  # of the cell of the axes before, and their weights
+    places, height = [], jnp.zeros(n, values.dtype)
+    for marginal, share in zip(marginals, shares, strict=True):
+        tables = _running_sums(marginal).reshape(-1, num_nodes), marginal.reshape(-1, num_nodes)
+        sums, row = (_mixed(table, corners) for table in tables)
+        left, part, height = _invert(sums, row, share)
+        corners = [
+            (index * num_nodes + left + up, weight * (part if up else 1 - part)) for index, weight in corners for up in (0, 1)
+        ]
+        places.append(left.astype(part.dtype) + part)
+    spacing = (nodes[:, 1] - nodes[:, 0])[:, None]
+    # The value of the last row is that of the interpolant at the point: marginals cancel.
+    return nodes[:, :1] + spacing * jnp.stack(places), jnp.log(height)
+
+
+def _mixed(table: Float[Array, "rows K"], corners: list[tuple[Array, Array]]) -> Float[Array, "n K"]:
+    if len(corners) == 1:
+        return jnp.broadcast_to(table, (corners[0][0].shape[0], table.shape[1]))
+    return functools.reduce(jnp.add, [weight[:, None] * table[index] for index, weight in corners])
+
+
+def _running_sums(values: Float[Array, "... K"]) -> Float[Array, "... K"]:
+    """The integral of the piecewise linear function from the first node to each, in distances of the nodes."""
+    pieces = 0.5 * (values[..., 1:] + values[..., :-1])
+    return jnp.concatenate([jnp.zeros_like(values[..., :1]), jnp.cumsum(pieces, axis=-1)], axis=-1)
+
+
+def _invert(sums: Float[Array, "n K"], values: Float[Array, "n K"], shares: Float[Array, " n"]):
+    """(node to the left, part of the way to the next, value there) where the running sum has this share of its whole."""
+    wanted = shares * sums[:, -1]
+    left = jnp.sum(sums[:, 1:-1] <= wanted[:, None], axis=1, dtype=jnp.int32)
+
+    def at(table, index):
+        return jnp.take_along_axis(table, index[:, None], axis=1)[:, 0]
+
+    low, high = at(values, left), at(values, left + 1)
+    rest = jnp.maximum(wanted - at(sums, left), 0)
+    root = jnp.sqrt(jnp.maximum(low**2 + 2 * (high - low) * rest, 0))
+    part = jnp.clip(2 * rest / jnp.maximum(low + root, 1e-30), 0, 1)
+    return left, part, low + (high - low) * part
