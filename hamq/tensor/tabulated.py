@@ -10,7 +10,8 @@ The window of the first table is the box. Where the density is narrow, the table
 times: mean ± 3.5 standard deviations of p^⅓, which stands for more of a small second mode and of the tails than p, plus
 1.5 distances of the nodes. All that is continuous in state and action.
 
-The uniform numbers are scrambled Sobol' points: the error of a smooth V falls nearly like 1/n.
+The uniform numbers are scrambled Sobol' points: the error of a smooth V falls nearly like 1/n. The means and covariances of
+q are known, and the draws are given weights with which theirs are the same.
 """
 
 import functools
@@ -22,16 +23,19 @@ from jaxtyping import Array, Float, Int
 from scipy.special import ndtri
 
 from hamq.problem.grid import Grid
-from hamq.problem.problem import Problem
+from hamq.problem.small_matrix import solve_positive
 from hamq.tensor.gaussian import ndtr
 from hamq.tensor.law import TiltedLaw
 from hamq.tensor.sobol import sobol
 
 NUM_NODES = {1: 129, 2: 33, 3: 17, 4: 9}
 MAX_DIMENSION = max(NUM_NODES)
-UNIFORM = 0.02
-"""Part of the draws that is spread over the window, so that no weight exceeds 50 times the mean of p over it."""
+UNIFORM = 0.01
+"""Part of the draws that is spread over the window, so that no weight exceeds 100 times the mean of p over it."""
 POWER, REACH, MARGIN = 1 / 3, 3.5, 1.5
+DRAWS_PER_MOMENT = 4
+"""Draws for each moment of q that they are made to have."""
+RIDGE = 1e-4
 
 
 class TableLaw(TiltedLaw):
@@ -58,9 +62,11 @@ class TableLaw(TiltedLaw):
         log = jax.vmap(density.log)
         nodes, logs = _narrowed(log, grid, self.levels, self.num_nodes, self.normals.dtype)
         values = jnp.exp(logs - jnp.max(logs))
-        values = values + UNIFORM / (1 - UNIFORM) * jnp.mean(values)
-        points, log_base = _invert_axes(values, nodes, ndtr(self.normals))
-        log_weights = _finite_logs(log(points.T)) - log_base
+        even = UNIFORM / (1 - UNIFORM) * jnp.mean(values)
+        places, base = _invert_axes(values + even, ndtr(self.normals))
+        spacing = (nodes[:, 1] - nodes[:, 0])[:, None]
+        points = nodes[:, :1] + spacing * places
+        log_weights = _finite_logs(log(points.T)) - jnp.log(base) + _calibration(values, places, 1 - even / base)
         return jax.vmap(grid.wrap, 1, 1)(points), jax.nn.softmax(log_weights)
 
 
@@ -126,12 +132,12 @@ def _smaller_window(grid: Grid, nodes: Float[Array, "d K"], logs: Array) -> tupl
     )
 
 
-def _invert_axes(values: Array, nodes: Float[Array, "d K"], shares: Float[Array, "d n"]):
-    """(points `[d, n]`, log q up to a constant) of the interpolant of the values: one axis given those before."""
+def _invert_axes(values: Array, shares: Float[Array, "d n"]) -> tuple[Float[Array, "d n"], Float[Array, " n"]]:
+    """(places in distances of the nodes, q there, up to a constant) of the interpolant: one axis given those before."""
     marginals = [values]
-    for _ in nodes[1:]:
+    for _ in shares[1:]:
         marginals.insert(0, _running_sums(marginals[0])[..., -1])
-    num_nodes, n = nodes.shape[1], shares.shape[1]
+    num_nodes, n = values.shape[0], shares.shape[1]
     corners = [(jnp.zeros(n, jnp.int32), jnp.ones(n, values.dtype))]  # of the cell of the axes before, and their weights
     places, height = [], jnp.zeros(n, values.dtype)
     for marginal, share in zip(marginals, shares, strict=True):
@@ -142,9 +148,8 @@ def _invert_axes(values: Array, nodes: Float[Array, "d K"], shares: Float[Array,
             (index * num_nodes + left + up, weight * (part if up else 1 - part)) for index, weight in corners for up in (0, 1)
         ]
         places.append(left.astype(part.dtype) + part)
-    spacing = (nodes[:, 1] - nodes[:, 0])[:, None]
     # The value of the last row is that of the interpolant at the point: marginals cancel.
-    return nodes[:, :1] + spacing * jnp.stack(places), jnp.log(height)
+    return jnp.stack(places), height
 
 
 def _mixed(table: Float[Array, "rows K"], corners: list[tuple[Array, Array]]) -> Float[Array, "n K"]:
@@ -172,3 +177,50 @@ def _invert(sums: Float[Array, "n K"], values: Float[Array, "n K"], shares: Floa
     root = jnp.sqrt(jnp.maximum(low**2 + 2 * (high - low) * rest, 0))
     part = jnp.clip(2 * rest / jnp.maximum(low + root, 1e-30), 0, 1)
     return left, part, low + (high - low) * part
+
+
+def _calibration(values: Array, places: Float[Array, "d n"], parts: Float[Array, " n"]) -> Float[Array, " n"]:
+    """Log-weights with which the draws have the mean and covariance of the table, to first order; 0 where draws are few.
+
+    The moments of an interpolant are sums over its nodes. They are exact, whatever the density is: none is too rough.
+    `parts` are what the table, without the uniform part, has of q at each draw: times these, functions that have the mean 0
+    under the table have it under q, and draws of the uniform part do not count.
+    """
+    d, n = places.shape
+    if n < DRAWS_PER_MOMENT * d * (d + 3) / 2:
+        return jnp.zeros(n, places.dtype)
+    pairs = [(i, j) for i in range(d) for j in range(i, d)]
+    mean, second = _moments(values, pairs)
+    scale = jnp.sqrt(jnp.stack([second[pairs.index((i, i))] for i in range(d)]))
+    away = (places - (values.shape[0] - 1) / 2 - mean[:, None]) / scale[:, None]
+    functions = [*away, *(away[i] * away[j] - second[k] / (scale[i] * scale[j]) for k, (i, j) in enumerate(pairs))]
+    z = parts * jnp.stack(functions)
+    missing = jnp.mean(z, axis=1)
+    centred = z - missing[:, None]
+    covariance = jnp.mean(centred[:, None] * centred[None], axis=2) + RIDGE * jnp.eye(len(z), dtype=z.dtype)
+    return -jnp.sum(solve_positive(covariance, missing[:, None]) * centred, axis=0)
+
+
+def _moments(values: Array, pairs: list[tuple[int, int]]) -> tuple[Float[Array, " d"], Float[Array, " pairs"]]:
+    """(means, covariances of the pairs of axes) of the interpolant, from the middle of the window, in distances of nodes."""
+    d, powers = values.ndim, jnp.asarray(_hat_moments(values.shape[0]), values.dtype)
+
+    def moment(*axes):
+        rest = values
+        for axis in reversed(range(d)):  # the last axis first: the order of memory
+            rest = jnp.sum(rest * powers[axes.count(axis)], axis=-1)
+        return rest
+
+    total = moment()
+    mean = jnp.stack([moment(axis) for axis in range(d)]) / total
+    return mean, jnp.stack([moment(i, j) / total - mean[i] * mean[j] for i, j in pairs])
+
+
+@functools.cache
+def _hat_moments(num_nodes: int) -> Float[np.ndarray, "3 K"]:
+    """∫ hat_j(x)·x^k dx for k = 0, 1, 2, x from the middle; half hats at the ends."""
+    x, whole = np.arange(num_nodes) - (num_nodes - 1) / 2, np.ones(num_nodes)
+    whole[[0, -1]] = 0.5
+    inward = np.zeros(num_nodes)
+    inward[0], inward[-1] = 1 / 6, -1 / 6
+    return np.stack([whole, whole * x + inward, whole * x**2 + 2 * x * inward + whole / 6])
