@@ -70,4 +70,6 @@ def require_draws(problem_name: str, effective: Effective) -> None:
     )
     if effective.tenth < NONE_LEFT:
         raise ValueError(f"{found}; a backup is then the value of one or two draws; {remedy}.")
-    warnings.warn(f"{found}, fewer than {FEWEST:.0f}; values are off by what the residual cannot see; {remedy}.", HamqWarning, 3)
+    warnings.warn(
+        f"{found}, fewer than {FEWEST:.0f}; values are off by what the residual cannot see; {remedy}.", HamqWarning, 3
+    )

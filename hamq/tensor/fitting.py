@@ -21,6 +21,7 @@ from hamq.tensor.sobol import MAX_DIMENSION as MAX_SPREAD
 from hamq.tensor.sobol import sobol
 from hamq.tensor.tabulated import MAX_DIMENSION, blank_table_law, make_table_law
 from hamq.tensor.tilted import blank_law, fit_law
+from hamq.types import NonFiniteError
 
 NUM_JUDGED, NUM_COMPARED = 128, 16
 NUM_WIDE = 2**16
@@ -29,12 +30,14 @@ FEWEST_WIDE = 30.0
 """Effective number of those points below which they say nothing about a pair."""
 NUM_ERRORS = 5.0
 """Standard errors by which two means may differ."""
+LARGEST_SHIFT, LARGEST_STRETCH = 0.5, 0.5
+"""By which the median pair may be off: standard deviations of its mean, and the logarithm of its spread."""
 MAX_LEVELS = 3
 SELDOM = 0.05
 """Part of the pairs that may be worse."""
 GOOD = 0.25
 """Share of the tables below which the normal law is tried too."""
-ENOUGH = 0.97
+ENOUGH = 0.9
 """Part of the best share at which a table with fewer levels, which costs less, is taken."""
 
 ActionsAt = Callable[[np.random.Generator, int], Any]
@@ -83,7 +86,7 @@ def _refusal(problem: Problem) -> str:
     )
     return (
         f"{problem.name}: no law that hamq.tensor can fit draws from this density; in more than a twentieth of {NUM_JUDGED} "
-        f"random pairs one draw has all the weight, the density is not finite, or draws miss a part of it; {remedy}."
+        f"random pairs one draw has all the weight, or the draws miss a part of it; {remedy}."
     )
 
 
@@ -95,15 +98,13 @@ def random_pairs(problem: Problem, actions_at: ActionsAt, count: int, seed: int)
 
 
 def worth(survey: Survey, num_samples: int, reference: "Wide") -> float:
-    """The effective share that all but a twentieth of the pairs reach; 0 where a twentieth of them misses mass."""
-    if np.mean(_differ(survey, num_samples, reference)) > SELDOM:
+    """The effective share that all but a twentieth of the pairs reach; 0 where a twentieth of them, or most, misses mass."""
+    if np.mean(_differ(survey, num_samples, reference)) > SELDOM or _is_biased(survey, reference):
         return 0.0
     return float(np.quantile(survey.shares, SELDOM))
 
 
-def _best_table(
-    problem: Problem, num_samples: int, seed: int, pairs: Pairs, reference: "Wide"
-) -> tuple[float, TiltedLaw]:
+def _best_table(problem: Problem, num_samples: int, seed: int, pairs: Pairs, reference: "Wide") -> tuple[float, TiltedLaw]:
     laws = [make_table_law(problem.grid.dimension, num_samples, levels, seed) for levels in range(MAX_LEVELS + 1)]
     reached = [worth(survey(problem, law, *pairs), num_samples, reference) for law in laws]
     level = next(level for level, share in enumerate(reached) if share >= ENOUGH * max(reached))
@@ -111,7 +112,7 @@ def _best_table(
 
 
 class Wide(NamedTuple):
-    """What points all over the box say of some pairs, and how many of them carry the weight."""
+    """What points all over the box say of some pairs, and how many of them carry the weight (0 where none does)."""
 
     means: Float[np.ndarray, "P d"]
     stds: Float[np.ndarray, "P d"]
@@ -127,15 +128,24 @@ def wide_moments(problem: Problem, pairs: Pairs) -> Wide:
     def trace(points, states, actions):
         def pair(given):
             logs = jax.vmap(problem.density(*given).log, 1)(points)
-            weights = jax.nn.softmax(jnp.where(jnp.isnan(logs), -jnp.inf, logs))
-            return *moments(grid, points, weights), 1 / jnp.sum(weights**2)
+            is_nan = jnp.isnan(logs)
+            weights = jax.nn.softmax(jnp.where(is_nan, -jnp.inf, logs))
+            return *moments(grid, points, weights), 1 / jnp.sum(weights**2), jnp.any(is_nan), jnp.argmax(is_nan)
 
         return jax.lax.map(pair, (states, actions))
 
     given = (points, *(array[:NUM_COMPARED] for array in pairs))
     job = ("wide_moments", problem.kernel.constants, grid)
-    found = program(job, problem.kernel.functions, trace, *given)(*given)
-    return Wide(*(np.asarray(part, np.float64) for part in found))
+    *found, is_nan, where = (np.asarray(part) for part in program(job, problem.kernel.functions, trace, *given)(*given))
+    if is_nan.any():
+        first = int(np.argmax(is_nan))
+        place, state = points[:, where[first]].tolist(), pairs.states[first].tolist()
+        raise NonFiniteError(
+            f"{problem.name}: the log-density is nan at next state {place}, state {state}, action "
+            f"{pairs.actions[first].tolist()} ({is_nan.sum()} of {len(is_nan)} random pairs); return -inf where the density is 0."
+        )
+    means, stds, effective = (part.astype(np.float64) for part in found)
+    return Wide(means, stds, np.nan_to_num(effective))
 
 
 def _differ(survey: Survey, num_samples: int, reference: Wide) -> Bool[np.ndarray, " P"]:
@@ -147,3 +157,14 @@ def _differ(survey: Survey, num_samples: int, reference: Wide) -> Bool[np.ndarra
         is_off = np.abs(survey.means[own] - means) > error * stds
         is_off |= np.abs(survey.stds[own] / stds - 1) > error
     return np.any(is_off | ~np.isfinite(survey.means[own]), axis=1) & (effective >= FEWEST_WIDE)
+
+
+def _is_biased(survey: Survey, reference: Wide) -> bool:
+    """Whether mean or spread are off in the median pair: few effective draws excuse one pair, not all of them."""
+    means, stds, effective = reference
+    own = np.flatnonzero(effective >= FEWEST_WIDE)
+    if not len(own):
+        return False
+    shift = np.median(np.abs(survey.means[own] - means[own]) / stds[own], axis=0)
+    ratio = np.median(survey.stds[own] / stds[own], axis=0)
+    return bool(np.any(~(shift < LARGEST_SHIFT)) or np.any(~(np.abs(np.log(ratio)) < LARGEST_STRETCH)))

@@ -92,5 +92,5 @@ def moments(
         lower, widths = (jnp.asarray(each, points.dtype)[:, None] for each in (grid.lower, grid.widths))
         turned = jnp.sin(2 * jnp.pi * (points - lower) / widths)
         points = jnp.where(jnp.asarray(grid.periodic)[:, None], turned, points)
-    mean = jnp.sum(weights * points, axis=1)
-    return mean, jnp.sqrt(jnp.sum(weights * (points - mean[:, None]) ** 2, axis=1))
+    mean = jnp.sum(weights[None] * points, axis=1)
+    return mean, jnp.sqrt(jnp.sum(weights[None] * (points - mean[:, None]) ** 2, axis=1))

@@ -44,6 +44,8 @@ POINTS_PER_NUMBER = 2.0
 GROWTH = 1.5
 STALLED = 0.95
 """The rank is exhausted when an iteration leaves more than this part of the best residual so far."""
+FALLING = 0.5
+"""An iteration that leaves less than this part of the last residual is followed by another one, tolerance or not."""
 HELPFUL = 0.85
 """A growth of the rank that leaves more than this part of the residual was the last one."""
 MAX_KEPT = 2**29
@@ -221,7 +223,9 @@ def grown(run: Run, state: State) -> State:
     rank = min(max(state.rank + 1, round(GROWTH * state.rank)), run.settings.max_rank)
     generator = np.random.default_rng([run.seed, 0, rank])
     sets = cross.random_sets(run.points, rank, generator, state.sets)
-    return State(state.value, sets, rank, shift=state.shift, best=state.best, before=state.best[1], effective=state.effective)
+    return State(
+        state.value, sets, rank, shift=state.shift, best=state.best, before=state.best[1], effective=state.effective
+    )
 
 
 def solve_tensor(
@@ -294,8 +298,13 @@ def _is_exhausted(state: State) -> bool:
 
 
 def _is_over(run: Run, state: State) -> bool:
-    if state.best[1] <= run.settings.tolerance:
-        return True
+    """Within the tolerance, as long as another iteration, which costs little, would not take off half of the residual."""
+    tolerance = run.settings.tolerance
+    if state.best[1] <= tolerance:
+        last = state.residuals[-2:]
+        is_falling = len(last) < 2 or last[-1] < FALLING * last[-2]
+        # V is off by up to residual/(1 − γ): where that is within the tolerance nothing is left to do.
+        return not is_falling or state.best[1] <= tolerance * (1 - run.problem.discount)
     is_last = state.rank >= run.settings.max_rank or min(state.residuals) > HELPFUL * state.before
     return _is_exhausted(state) and is_last
 

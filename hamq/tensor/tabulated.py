@@ -15,6 +15,7 @@ q are known, and the draws are given weights with which theirs are the same.
 """
 
 import functools
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,11 +29,26 @@ from hamq.tensor.gaussian import ndtr
 from hamq.tensor.law import TiltedLaw
 from hamq.tensor.sobol import sobol
 
-NUM_NODES = {1: 129, 2: 33, 3: 17, 4: 9}
-MAX_DIMENSION = max(NUM_NODES)
+
+class Table(NamedTuple):
+    """Nodes per axis, and the next window: mean ± `reach` standard deviations of p^power + `margin` distances of nodes."""
+
+    num_nodes: int
+    power: float
+    reach: float
+    margin: float
+
+
+TABLES = {
+    1: Table(129, 1 / 3, 3.5, 1.5),
+    2: Table(33, 1 / 3, 3.5, 1.5),
+    3: Table(17, 1 / 3, 3.5, 1.5),
+    4: Table(9, 0.5, 2.5, 1.0),
+}
+"""By dimension. Where nodes are few the window is smaller: more of them lie where the mass is, fewer in the tails."""
+MAX_DIMENSION = max(TABLES)
 UNIFORM = 0.01
 """Part of the draws that is spread over the window, so that no weight exceeds 100 times the mean of p over it."""
-POWER, REACH, MARGIN = 1 / 3, 3.5, 1.5
 DRAWS_PER_MOMENT = 4
 """Draws for each moment of q that they are made to have."""
 RIDGE = 1e-4
@@ -46,7 +62,7 @@ class TableLaw(TiltedLaw):
 
     @property
     def num_nodes(self) -> int:
-        return NUM_NODES[self.normals.shape[0]]
+        return TABLES[self.normals.shape[0]].num_nodes
 
     @property
     def cost(self) -> tuple[int, int, int]:
@@ -77,9 +93,7 @@ def make_table_law(dimension: int, num_samples: int, levels: int, seed: int) -> 
 
 def blank_table_law(dimension: int, num_samples: int) -> TableLaw:
     """Zeros in the shapes of what `make_table_law` returns."""
-    return TableLaw(
-        jax.device_put(np.zeros((dimension, num_samples), np.float32)), jax.device_put(np.asarray(0, np.int32))
-    )
+    return TableLaw(jax.device_put(np.zeros((dimension, num_samples), np.float32)), jax.device_put(np.asarray(0, np.int32)))
 
 
 def _finite_logs(logs: Float[Array, "*n"]) -> Float[Array, "*n"]:
@@ -94,7 +108,7 @@ def _narrowed(log, grid: Grid, levels: Array, num_nodes: int, dtype):
 
     def level(_, carry):
         (low, high), *_ = carry
-        nodes = low[:, None] + (high - low)[:, None] * steps
+        nodes = low[:, None] + (high - low)[:, None] * steps[None]
         mesh = jnp.stack(jnp.meshgrid(*nodes, indexing="ij"), axis=-1).reshape(-1, grid.dimension)
         logs = _finite_logs(log(mesh)).reshape(shape)
         return _smaller_window(grid, nodes, logs), nodes, logs
@@ -104,32 +118,37 @@ def _narrowed(log, grid: Grid, levels: Array, num_nodes: int, dtype):
     return nodes, logs
 
 
-def _smaller_window(grid: Grid, nodes: Float[Array, "d K"], logs: Array) -> tuple[Array, Array]:
-    """(lower, upper) of the window about where p^⅓ has its mass; on a circle it may cross the end."""
-    d, num_nodes = nodes.shape
-    tempered = jnp.exp(POWER * (logs - jnp.max(logs)))
-    ends = jnp.ones(num_nodes, nodes.dtype).at[jnp.asarray([0, -1])].set(0.5)
-    tempered = functools.reduce(jnp.multiply, [jnp.expand_dims(ends, [k for k in range(d) if k != axis]) for axis in range(d)], tempered)
-    marginals = jnp.stack([jnp.sum(tempered, axis=tuple(k for k in range(d) if k != axis)) for axis in range(d)])
-    masses = marginals / jnp.sum(marginals, axis=1, keepdims=True)
-    widths, circle = jnp.asarray(grid.widths, nodes.dtype), jnp.asarray(grid.periodic)
-    mean = jnp.sum(masses * nodes, axis=1)
+def _smaller_window(grid: Grid, nodes: Float[Array, "d K"], logs: Array) -> tuple[Float[Array, " d"], Float[Array, " d"]]:
+    """(lower, upper) of the window about where a power of p has its mass; on a circle it may cross the end."""
+    table, spacing = TABLES[grid.dimension], (nodes[:, -1] - nodes[:, 0]) / (nodes.shape[1] - 1)
+    masses = _marginals(jnp.exp(table.power * (logs - jnp.max(logs))))
+    mean, away = jnp.sum(masses * nodes, axis=1), None
     if any(grid.periodic):
-        turn = 2 * jnp.pi / widths[:, None]
-        angle = jnp.arctan2(jnp.sum(masses * jnp.sin(turn * nodes), axis=1), jnp.sum(masses * jnp.cos(turn * nodes), axis=1))
-        mean = jnp.where(circle, angle / turn[:, 0], mean)
-    away = nodes - mean[:, None]
+        widths, circle = jnp.asarray(grid.widths, nodes.dtype), jnp.asarray(grid.periodic)
+        angles = 2 * jnp.pi / widths[:, None] * nodes
+        angle = jnp.arctan2(jnp.sum(masses * jnp.sin(angles), axis=1), jnp.sum(masses * jnp.cos(angles), axis=1))
+        mean = jnp.where(circle, angle * widths / (2 * jnp.pi), mean)
+        around = (nodes - mean[:, None] + widths[:, None] / 2) % widths[:, None] - widths[:, None] / 2
+        away = jnp.where(circle[:, None], around, nodes - mean[:, None])
+    away = nodes - mean[:, None] if away is None else away
+    radius = table.reach * jnp.sqrt(jnp.sum(masses * away**2, axis=1)) + table.margin * spacing
+    low, high = jnp.maximum(mean - radius, nodes[:, 0]), jnp.minimum(mean + radius, nodes[:, -1])
     if any(grid.periodic):
-        half = widths[:, None] / 2
-        away = jnp.where(circle[:, None], (away + half) % (2 * half) - half, away)
-    spacing = (nodes[:, -1] - nodes[:, 0]) / (num_nodes - 1)
-    radius = REACH * jnp.sqrt(jnp.sum(masses * away**2, axis=1)) + MARGIN * spacing
-    low, high = mean - radius, mean + radius
-    around = jnp.minimum(radius, widths / 2)
-    return (
-        jnp.where(circle, mean - around, jnp.maximum(low, nodes[:, 0])),
-        jnp.where(circle, mean + around, jnp.minimum(high, nodes[:, -1])),
-    )
+        radius = jnp.minimum(radius, widths / 2)
+        low, high = jnp.where(circle, mean - radius, low), jnp.where(circle, mean + radius, high)
+    return low, high
+
+
+def _marginals(values: Array) -> Float[Array, "d K"]:
+    """Masses that sum to one about the nodes of each axis, by the trapezoidal rule: the ends of a circle are one node."""
+    d = values.ndim
+    for axis in range(d):
+        ends = [slice(None)] * d
+        for end in (0, -1):
+            ends[axis] = end
+            values = values.at[tuple(ends)].multiply(0.5)
+    sums = jnp.stack([jnp.sum(values, axis=tuple(k for k in range(d) if k != axis)) for axis in range(d)])
+    return sums / jnp.sum(sums, axis=1, keepdims=True)
 
 
 def _invert_axes(values: Array, shares: Float[Array, "d n"]) -> tuple[Float[Array, "d n"], Float[Array, " n"]]:
@@ -145,7 +164,9 @@ def _invert_axes(values: Array, shares: Float[Array, "d n"]) -> tuple[Float[Arra
         sums, row = (_mixed(table, corners) for table in tables)
         left, part, height = _invert(sums, row, share)
         corners = [
-            (index * num_nodes + left + up, weight * (part if up else 1 - part)) for index, weight in corners for up in (0, 1)
+            (index * num_nodes + left + up, weight * (part if up else 1 - part))
+            for index, weight in corners
+            for up in (0, 1)
         ]
         places.append(left.astype(part.dtype) + part)
     # The value of the last row is that of the interpolant at the point: marginals cancel.
@@ -192,9 +213,9 @@ def _calibration(values: Array, places: Float[Array, "d n"], parts: Float[Array,
     pairs = [(i, j) for i in range(d) for j in range(i, d)]
     mean, second = _moments(values, pairs)
     scale = jnp.sqrt(jnp.stack([second[pairs.index((i, i))] for i in range(d)]))
-    away = (places - (values.shape[0] - 1) / 2 - mean[:, None]) / scale[:, None]
+    away = (places - 0.5 * (values.shape[0] - 1) - mean[:, None]) / scale[:, None]
     functions = [*away, *(away[i] * away[j] - second[k] / (scale[i] * scale[j]) for k, (i, j) in enumerate(pairs))]
-    z = parts * jnp.stack(functions)
+    z = parts[None] * jnp.stack(functions)
     missing = jnp.mean(z, axis=1)
     centred = z - missing[:, None]
     covariance = jnp.mean(centred[:, None] * centred[None], axis=2) + RIDGE * jnp.eye(len(z), dtype=z.dtype)
@@ -208,7 +229,7 @@ def _moments(values: Array, pairs: list[tuple[int, int]]) -> tuple[Float[Array, 
     def moment(*axes):
         rest = values
         for axis in reversed(range(d)):  # the last axis first: the order of memory
-            rest = jnp.sum(rest * powers[axes.count(axis)], axis=-1)
+            rest = jnp.sum(rest * jnp.expand_dims(powers[axes.count(axis)], range(rest.ndim - 1)), axis=-1)
         return rest
 
     total = moment()
