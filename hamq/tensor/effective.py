@@ -45,8 +45,8 @@ def in_words(effective: Effective) -> str:
     if not effective.draws:
         return ""
     return (
-        f"; residual of the sampled operator, whose draws all pairs share: {effective.median:.0f} of {effective.draws} draws "
-        f"per pair are effective, at least {effective.tenth:.0f} in nine of ten pairs"
+        f"; residual of the sampled operator, whose draws all pairs share: {effective.median:.0f} of {effective.draws} "
+        f"draws per pair are effective, at least {effective.tenth:.0f} in nine of ten pairs"
     )
 
 

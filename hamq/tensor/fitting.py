@@ -142,7 +142,8 @@ def wide_moments(problem: Problem, pairs: Pairs) -> Wide:
         place, state = points[:, where[first]].tolist(), pairs.states[first].tolist()
         raise NonFiniteError(
             f"{problem.name}: the log-density is nan at next state {place}, state {state}, action "
-            f"{pairs.actions[first].tolist()} ({is_nan.sum()} of {len(is_nan)} random pairs); return -inf where the density is 0."
+            f"{pairs.actions[first].tolist()} ({is_nan.sum()} of {len(is_nan)} random pairs); return -inf where the density "
+            "is 0."
         )
     means, stds, effective = (part.astype(np.float64) for part in found)
     return Wide(means, stds, np.nan_to_num(effective))

@@ -1,4 +1,4 @@
-"""Scrambled Sobol' points: uniform numbers whose averages of a smooth function err by nearly 1/n, where random ones err by 1/√n.
+"""Scrambled Sobol' points: averages of a smooth function over n of them err by nearly 1/n, over random ones by 1/√n.
 
 Point i of axis k is the sum in GF(2) of the direction numbers v_j at the bits j of i. A random lower triangular matrix of
 bits and a random shift make every point uniform and keep the even spread of all of them (Matoušek's scramble).

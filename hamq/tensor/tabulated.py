@@ -1,13 +1,13 @@
-"""Draws of any density in up to four dimensions, from a table: smooth in state and action, with weights that are nearly even.
+"""Draws of any density in up to four dimensions, from a table: smooth in state and action, with nearly even weights.
 
 The density of a pair is read at K nodes per axis of a window. q is its multilinear interpolant, plus a small uniform part.
-A draw inverts the distribution function of q, axis by axis: the first from its marginal, each other given those before. All
-these densities are piecewise linear, so that each inversion is the root of a quadratic. Each draw has the weight p/q at its place: what the
-table does not resolve makes the weights uneven, and nothing else. Nothing is assumed of the density: tails, skew, several
-modes, jumps and forbidden regions are all seen where they are wider than the nodes lie apart.
+A draw inverts the distribution function of q, axis by axis: the first from its marginal, each other given those before.
+All these densities are piecewise linear, so that each inversion is the root of a quadratic. Each draw has the weight p/q:
+what the table does not resolve makes the weights uneven, and nothing else. Nothing is assumed of the density: tails, skew,
+several modes, jumps and forbidden regions are all seen where they are wider than the nodes lie apart.
 
 The window of the first table is the box. Where the density is narrow, the table is made again on a smaller window, `levels`
-times: mean ± 3.5 standard deviations of p^⅓, which stands for more of a small second mode and of the tails than p, plus
+times: mean ± 3.5 standard deviations of p^⅓, in which a small second mode and the tails count for more than in p, plus
 1.5 distances of the nodes. All that is continuous in state and action.
 
 The uniform numbers are scrambled Sobol' points: the error of a smooth V falls nearly like 1/n. The means and covariances of
