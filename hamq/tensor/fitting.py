@@ -37,6 +37,8 @@ SELDOM = 0.05
 """Part of the pairs that may be worse."""
 GOOD = 0.25
 """Share of the tables below which the normal law is tried too."""
+EVEN = 0.8
+"""Share at which no further level is tried."""
 ENOUGH = 0.9
 """Part of the best share at which a table with fewer levels, which costs less, is taken."""
 
@@ -105,8 +107,12 @@ def worth(survey: Survey, num_samples: int, reference: "Wide") -> float:
 
 
 def _best_table(problem: Problem, num_samples: int, seed: int, pairs: Pairs, reference: "Wide") -> tuple[float, TiltedLaw]:
-    laws = [make_table_law(problem.grid.dimension, num_samples, levels, seed) for levels in range(MAX_LEVELS + 1)]
-    reached = [worth(survey(problem, law, *pairs), num_samples, reference) for law in laws]
+    laws, reached = [], []
+    for levels in range(MAX_LEVELS + 1):
+        laws.append(make_table_law(problem.grid.dimension, num_samples, levels, seed))
+        reached.append(worth(survey(problem, laws[-1], *pairs), num_samples, reference))
+        if reached[-1] >= EVEN:
+            break
     level = next(level for level, share in enumerate(reached) if share >= ENOUGH * max(reached))
     return reached[level], laws[level]
 

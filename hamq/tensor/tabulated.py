@@ -142,11 +142,9 @@ def _smaller_window(grid: Grid, nodes: Float[Array, "d K"], logs: Array) -> tupl
 def _marginals(values: Array) -> Float[Array, "d K"]:
     """Masses that sum to one about the nodes of each axis, by the trapezoidal rule: the ends of a circle are one node."""
     d = values.ndim
+    whole = jnp.asarray(_hat_moments(values.shape[0])[0], values.dtype)
     for axis in range(d):
-        ends = [slice(None)] * d
-        for end in (0, -1):
-            ends[axis] = end
-            values = values.at[tuple(ends)].multiply(0.5)
+        values = values * jnp.expand_dims(whole, [k for k in range(d) if k != axis])
     sums = jnp.stack([jnp.sum(values, axis=tuple(k for k in range(d) if k != axis)) for axis in range(d)])
     return sums / jnp.sum(sums, axis=1, keepdims=True)
 

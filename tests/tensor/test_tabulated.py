@@ -107,7 +107,7 @@ def test_windows_narrow(width, level, least):
         np.testing.assert_allclose(found.stds, 1.2825 * width, rtol=0.02)
 
 
-def pose_one(logdensity, dimension, periodic=False, half=6.0):
+def pose_one(logdensity, dimension, periodic: tuple[bool, ...] | None = None, half=6.0):
     return Problem(
         Grid([-half] * dimension, [half] * dimension, [4] * dimension, periodic=periodic),
         [-1.0, 0.0, 1.0],
