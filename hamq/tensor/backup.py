@@ -21,7 +21,7 @@ from hamq.problem.problem import Problem
 from hamq.problem.programs import compile_beside, program
 from hamq.tensor.choice import NUM_SWEEPS, Choices, best_and_more
 from hamq.tensor.contraction import Axes, Order, interpolate, make_axes
-from hamq.tensor.expectation import AbstractExpectation, PairCost, expected
+from hamq.tensor.expectation import AbstractExpectation, PairCost, expected, shares_of
 from hamq.types import NonFiniteError, is_cpu
 
 EVALUATIONS_PER_TILE = 4096
@@ -54,10 +54,11 @@ class Kept(NamedTuple):
 
 
 class Greedy(NamedTuple):
-    """A state's best action found, its value, and what is kept of both."""
+    """A state's best action found, its value, the effective share of its draws, and what is kept of both."""
 
     values: Float[Array, "*batch"]
     levels: Int[Array, "*batch k"]
+    shares: Float[Array, "*batch"]
     kept: Kept
 
 
@@ -91,7 +92,8 @@ def greedy(bellman: Bellman, cores: Array, starts: Int[Array, "W k"], states: Fl
         bellman.choices, lambda levels: _values_and_parts(bellman, cores, states, levels), every, nothing
     )
     is_ended = ended(bellman.problem, states)
-    return Greedy(jnp.where(is_ended, 0, values), levels, Kept(rewards, prepared, is_ended))
+    shares = jnp.where(is_ended, 1, shares_of(prepared, len(states)))
+    return Greedy(jnp.where(is_ended, 0, values), levels, shares, Kept(rewards, prepared, is_ended))
 
 
 def keep(bellman: Bellman, states: Float[Array, "T d"], levels: Int[Array, "T k"]) -> Kept:
@@ -154,6 +156,8 @@ class Engine:
         self.bellman = bellman
         self.starts = bellman.choices.starts(num_starts)
         self.reads = self.pairs = 0
+        self.shares = np.ones(0)
+        """Effective shares of the draws that belong to the best actions of the last states."""
         grid, choices = bellman.problem.grid, bellman.choices
         self._per_pair = max(1, bellman.expectation.cost.samples)
         per_state = self._per_pair * max(choices.sizes)
@@ -212,7 +216,7 @@ class Engine:
         self.reads += len(states)
         self.pairs += len(states) * self.pairs_per_state
         chunks = self._chunks(greedy, (cores, self.starts), (states, own), finish)
-        values, levels = (_joined([chunk[i] for chunk in chunks], len(states)) for i in range(2))
+        values, levels, self.shares = (_joined([chunk[i] for chunk in chunks], len(states)) for i in range(3))
         self._require_finite(values, states, levels)
         return np.asarray(values, np.float64), levels, [chunk.kept for chunk in chunks]
 

@@ -24,8 +24,9 @@ from hamq.sampling.iid import IID
 from hamq.sampling.importance import Importance
 from hamq.tensor.choice import Choices
 from hamq.tensor.contraction import Axes, Order, contract, interpolate, make_axes
+from hamq.tensor.fitting import blank, choose_law
 from hamq.tensor.gaussian import cut_draws, shared_normals
-from hamq.tensor.tilted import TiltedLaw, blank_law, fit_law, tilted_draws
+from hamq.tensor.law import TiltedLaw, effective_share, tilted_draws
 from hamq.tensor.weights import expected_weights
 
 TRAJECTORY_STEP = 0.4
@@ -118,7 +119,7 @@ class GaussianExpectation(AbstractExpectation):
 
 
 class TiltedExpectation(AbstractExpectation):
-    """Any density: draws of a fitted normal law, carried by Hamiltonian trajectories, weighted (`tilted.py`)."""
+    """Any density: weighted draws of a table of it, or of a fitted normal law (`fitting.py`)."""
 
     problem: Problem
     law: TiltedLaw
@@ -137,7 +138,7 @@ class TiltedExpectation(AbstractExpectation):
 
     @property
     def constants(self):
-        return type(self).__name__, self.law.step_size
+        return type(self).__name__, type(self.law).__name__, self.law.constants
 
 
 def _blank_cloud(count: int, normals: Float[Array, "d n"]) -> Cloud:
@@ -163,8 +164,8 @@ def make_expectation(
     def actions_at(generator, count):
         return choices.actions(choices.random(generator, count))
 
-    n, steps = found.law.normals.shape[1], found.law.momenta.shape[0]
-    return TiltedExpectation(problem, fit_law(problem, actions_at, n, steps, found.law.step_size, seed), order)
+    count, steps, step_size = _asked(sampler)
+    return TiltedExpectation(problem, choose_law(problem, actions_at, count, steps, step_size, seed), order)
 
 
 def blank_expectation(problem: Problem, sampler: AbstractSampler, order: Order, seed: int) -> AbstractExpectation:
@@ -186,9 +187,16 @@ def blank_expectation(problem: Problem, sampler: AbstractSampler, order: Order, 
         return GaussianExpectation(problem, _normals(sampler.num_samples, problem, seed), order)
     if not isinstance(sampler, (HMC, Importance)):
         raise ValueError(f"solve_tensor: sampler must be IID, HMC, Importance or Exhaustive, got {sampler!r}.")
-    steps = sampler.num_leapfrog if isinstance(sampler, HMC) else 0
-    step_size = sampler.step_size if isinstance(sampler, HMC) and sampler.step_size is not None else TRAJECTORY_STEP
-    return TiltedExpectation(problem, blank_law(problem, sampler.num_samples, steps, step_size), order)
+    return TiltedExpectation(problem, blank(problem, *_asked(sampler)), order)
+
+
+def _asked(sampler: AbstractSampler) -> tuple[int, int, float]:
+    """(number of draws, leapfrog steps, their size) of HMC or Importance."""
+    if isinstance(sampler, HMC):
+        step_size = TRAJECTORY_STEP if sampler.step_size is None else sampler.step_size
+        return sampler.num_samples, sampler.num_leapfrog, step_size
+    assert isinstance(sampler, Importance)
+    return sampler.num_samples, 0, TRAJECTORY_STEP
 
 
 def _normals(num_samples: int, problem: Problem, seed: int) -> Float[Array, "d n"]:
@@ -202,3 +210,10 @@ def expected(cores: Float[Array, "d R nR"], axes: Axes, prepared: Any) -> Float[
     points = jnp.moveaxis(prepared.points, 1, 0)
     values = interpolate(cores, axes, points.reshape(points.shape[0], -1)).reshape(prepared.weights.shape)
     return jnp.sum(prepared.weights * values, axis=-1)
+
+
+def shares_of(prepared: Any, count: int) -> Float[Array, " B"]:
+    """The effective share of the weights of each prepared pair: 1 where sums are exact, 0 where a weight is no number."""
+    if isinstance(prepared, NodeWeights):
+        return jnp.ones(count, prepared.weights.dtype)
+    return effective_share(prepared.weights)

@@ -15,6 +15,7 @@ from hamq.tensor import train
 from hamq.tensor.backup import Bellman, Engine
 from hamq.tensor.choice import make_choices
 from hamq.tensor.contraction import padded
+from hamq.tensor.effective import Effective
 from hamq.tensor.train import Train
 
 MAX_LISTED = 2**20
@@ -26,7 +27,8 @@ class TensorSolution:
     """V between the nodes is multilinear; Q, policy and actions come from one backup of it with the solver's draws.
 
     `cores[k]` `[r, n, r']` belongs to axis `order[k]` of the grid. `residual` is the rms of (backup − V) over held-out
-    states as a part of the rms of V; how far V can be from V* is another question (docs/high_dimension.md).
+    states as a part of the rms of V; how far V can be from V* is another question (docs/high_dimension.md). `effective`
+    says how many of the draws behind a backup carry its weight; None where the solution was loaded.
     """
 
     problem: Problem
@@ -37,6 +39,7 @@ class TensorSolution:
     converged: bool
     residual: float
     engine: Engine
+    effective: Effective | None = None
 
     @property
     def ranks(self) -> tuple[int, ...]:

@@ -26,6 +26,7 @@ from hamq.tensor.backup import Bellman, Engine
 from hamq.tensor.choice import make_choices
 from hamq.tensor.contraction import padded
 from hamq.tensor.cross import Sets
+from hamq.tensor.effective import Effective, effective_draws, in_words, lacks_draws, require_draws
 from hamq.tensor.expectation import best_sampler, blank_expectation, make_expectation
 from hamq.tensor.least_squares import Groups, compile_fit, fit, make_groups
 from hamq.tensor.ordering import find_order
@@ -43,6 +44,8 @@ POINTS_PER_NUMBER = 2.0
 GROWTH = 1.5
 STALLED = 0.95
 """The rank is exhausted when an iteration leaves more than this part of the best residual so far."""
+FALLING = 0.5
+"""An iteration that leaves less than this part of the last residual is followed by another one, tolerance or not."""
 HELPFUL = 0.85
 """A growth of the rank that leaves more than this part of the residual was the last one."""
 MAX_KEPT = 2**29
@@ -80,6 +83,7 @@ class State(NamedTuple):
     best        the train with the least residual so far, and that residual
     before      the least residual of the ranks before
     residuals   of the iterations at this rank
+    effective   draws of the last residual
     """
 
     value: Train
@@ -91,6 +95,7 @@ class State(NamedTuple):
     best: tuple[Train, float] = ((), math.inf)
     before: float = math.inf
     residuals: tuple[float, ...] = ()
+    effective: Effective | None = None
 
 
 class Iterate(NamedTuple):
@@ -218,7 +223,9 @@ def grown(run: Run, state: State) -> State:
     rank = min(max(state.rank + 1, round(GROWTH * state.rank)), run.settings.max_rank)
     generator = np.random.default_rng([run.seed, 0, rank])
     sets = cross.random_sets(run.points, rank, generator, state.sets)
-    return State(state.value, sets, rank, shift=state.shift, best=state.best, before=state.best[1])
+    return State(
+        state.value, sets, rank, shift=state.shift, best=state.best, before=state.best[1], effective=state.effective
+    )
 
 
 def solve_tensor(
@@ -267,10 +274,9 @@ def solve_tensor(
         rows.append(Row(state.residuals[-1], state.rank, num_points, run.engine.reads, *run.engine.cost, spent))
         if callback is not None:
             callback(_iterate(run, state, rows, iterations))
-    converged = state.best[1] <= tolerance
-    return TensorSolution(
-        problem, state.best[0], run.order, _history(rows), _sentence(run, state, rows), converged, state.best[1], run.engine
-    )
+    converged, sentence = state.best[1] <= tolerance, _sentence(run, state, rows)
+    made = (state.best[0], run.order, _history(rows), sentence, converged, state.best[1], run.engine)
+    return TensorSolution(problem, *made, effective=state.effective)
 
 
 def measured(run: Run, state: State) -> State:
@@ -278,7 +284,11 @@ def measured(run: Run, state: State) -> State:
     missing, mean = residual(run, state)
     best = (state.value, missing) if missing < state.best[1] else state.best
     residuals = (*state.residuals, missing)
-    return state._replace(num_done=state.num_done + 1, shift=run.pull * mean, best=best, residuals=residuals)
+    effective = effective_draws(run.engine.shares, run.engine.bellman.expectation.cost.samples)
+    if state.effective is None or not lacks_draws(state.effective):  # said once
+        require_draws(run.problem.name, effective)
+    done = {"num_done": state.num_done + 1, "residuals": residuals, "effective": effective}
+    return state._replace(shift=run.pull * mean, best=best, **done)
 
 
 def _is_exhausted(state: State) -> bool:
@@ -288,15 +298,21 @@ def _is_exhausted(state: State) -> bool:
 
 
 def _is_over(run: Run, state: State) -> bool:
-    if state.best[1] <= run.settings.tolerance:
-        return True
+    """Within the tolerance, as long as another iteration, which costs little, would not take off half of the residual."""
+    tolerance = run.settings.tolerance
+    if state.best[1] <= tolerance:
+        last = state.residuals[-2:]
+        is_falling = len(last) < 2 or last[-1] < FALLING * last[-2]
+        # V is off by up to residual/(1 − γ): where that is within the tolerance nothing is left to do.
+        return not is_falling or state.best[1] <= tolerance * (1 - run.problem.discount)
     is_last = state.rank >= run.settings.max_rank or min(state.residuals) > HELPFUL * state.before
     return _is_exhausted(state) and is_last
 
 
 def _sentence(run: Run, state: State, rows: list[Row]) -> str:
     found, last = state.best[1], rows[-1]
-    spent = f"{last.reads:,} backups, {last.samples:,} draws"
+    assert state.effective is not None
+    spent = f"{last.reads:,} backups, {last.samples:,} draws{in_words(state.effective)}"
     size = max(train.ranks(state.best[0]))
     if found <= run.settings.tolerance:
         return f"residual {found:.2%} of V at rank {size} after {len(rows)} iterations ({spent})"
@@ -338,7 +354,7 @@ def saved(run: Run, state: State, rows: list[Row]) -> dict[str, np.ndarray]:
         arrays["levels"] = state.levels
     numbers = (state.shift, state.best[1], state.before)
     arrays |= {"numbers": numbers, "counts": (state.rank, state.num_done, run.engine.reads, run.engine.pairs)}
-    arrays |= {"residuals": state.residuals, "order": run.order}
+    arrays |= {"residuals": state.residuals, "order": run.order, "effective": state.effective}
     return {name: np.asarray(array) for name, array in arrays.items()}
 
 
@@ -356,6 +372,8 @@ def restored(run: Run, arrays: dict[str, np.ndarray]) -> tuple[State, list[Row]]
     value, best = (tuple(arrays[f"{name}/{k}"] for k in range(d)) for name in ("value", "best"))
     sets = Sets(*(tuple(arrays[f"{name}/{k}"] for k in range(d + 1)) for name in ("left", "right")))
     residuals = tuple(arrays["residuals"].tolist())
-    state = State(value, sets, rank, num_done, shift, arrays.get("levels"), (best, least), before, residuals)
+    draws, *numbers = arrays["effective"].tolist()
+    effective = Effective(int(draws), *numbers)
+    state = State(value, sets, rank, num_done, shift, arrays.get("levels"), (best, least), before, residuals, effective)
     columns = [arrays[f"rows/{name}"].tolist() for name in COLUMNS]
     return state, [Row(*values) for values in zip(*columns, strict=True)]

@@ -32,6 +32,9 @@ from hamq.problem.programs import program
 from hamq.sampling.calibration import stein_functions, tilt
 from hamq.sampling.walls import LogitPotential, make_potential
 from hamq.tensor.gaussian import cut_draws, shared_normals
+from hamq.tensor.law import TiltedLaw, tilted_draws
+
+__all__ = ["NormalLaw", "TiltedLaw", "blank_law", "fit_law", "normal_at", "tilted_draws"]
 
 NUM_FITTED, NUM_ROUNDS, NUM_TRIED = 2048, 3, 256
 EDGE = 1e-6
@@ -42,7 +45,7 @@ def _as_flag(value: bool | Array) -> Array:
     return value if isinstance(value, jax.Array) else jax.device_put(np.asarray(value, bool))
 
 
-class TiltedLaw(eqx.Module):
+class NormalLaw(TiltedLaw):
     """What is the same for all pairs: the fitted normal law and the shared random numbers.
 
     `is_corrected` is an array: programs are compiled before it is known.
@@ -61,8 +64,18 @@ class TiltedLaw(eqx.Module):
         n, steps = self.normals.shape[1], self.momenta.shape[0]
         return n, n, n * (steps + 1) + 1
 
+    @property
+    def constants(self) -> tuple:
+        return (self.step_size,)
 
-def normal_at(law: TiltedLaw, density: AbstractDensity, state, action, grid) -> CorrelatedDensity:
+    def draws(self, problem, state, action):
+        target, y, log_weights, gradients = _carried(problem, self, state, action)
+        log_weights = tilt(stein_functions(target, y, gradients), log_weights)
+        placed = jax.vmap(lambda one: problem.grid.wrap(target.place(one)), 1, 1)(y)
+        return placed, jnp.exp(log_weights)
+
+
+def normal_at(law: NormalLaw, density: AbstractDensity, state, action, grid) -> CorrelatedDensity:
     """The fitted normal law of one pair."""
     mean = times_columns(law.regression, _features(state, action))
     lower, upper = jnp.asarray(grid.lower, state.dtype), jnp.asarray(grid.upper, state.dtype)
@@ -76,15 +89,7 @@ def times_columns(matrix: Float[Array, "rows columns"], vector: Float[Array, " c
     return jnp.matmul(matrix, vector, precision="highest")
 
 
-def tilted_draws(problem: Problem, law: TiltedLaw, state, action) -> tuple[Float[Array, "d n"], Float[Array, " n"]]:
-    """(points, weights that sum to one) of one pair."""
-    target, y, log_weights, gradients = _carried(problem, law, state, action)
-    log_weights = tilt(stein_functions(target, y, gradients), log_weights)
-    placed = jax.vmap(lambda one: problem.grid.wrap(target.place(one)), 1, 1)(y)
-    return placed, jnp.exp(log_weights)
-
-
-def _carried(problem: Problem, law: TiltedLaw, state, action):
+def _carried(problem: Problem, law: NormalLaw, state, action):
     """(potential, y `[d, n]`, log-weights, ∇U at y) of the draws after their trajectories."""
     density = problem.density(state, action)
     base = normal_at(law, density, state, action, problem.grid)
@@ -142,7 +147,7 @@ def _features(state, action) -> Array:
     return jnp.concatenate([jnp.ones(1, state.dtype), state, jnp.atleast_1d(action)])
 
 
-def fit_law(problem: Problem, actions_at, num_samples: int, num_leapfrog: int, step_size: float, seed: int) -> TiltedLaw:
+def fit_law(problem: Problem, actions_at, num_samples: int, num_leapfrog: int, step_size: float, seed: int) -> NormalLaw:
     """The normal law whose score is nearest to the density's, at draws of the law itself; three rounds.
 
     `actions_at(generator, count)` draws actions. The first round looks at points all over the box.
@@ -167,7 +172,7 @@ def fit_law(problem: Problem, actions_at, num_samples: int, num_leapfrog: int, s
     return max(candidates, key=lambda law: _evenness(problem, law, states[:NUM_TRIED], actions[:NUM_TRIED]))
 
 
-def blank_law(problem: Problem, num_samples: int, num_leapfrog: int, step_size: float) -> TiltedLaw:
+def blank_law(problem: Problem, num_samples: int, num_leapfrog: int, step_size: float) -> NormalLaw:
     """Zeros in the shapes of what `fit_law` will return."""
     d, num_actuators = problem.grid.dimension, math.prod(problem.action_shape)
     shapes = ((d, 1 + d + num_actuators), (d, d), (d, d), (d, num_samples), (num_leapfrog, d, num_samples))
@@ -175,10 +180,10 @@ def blank_law(problem: Problem, num_samples: int, num_leapfrog: int, step_size: 
     return _on_device(regression, root, precision, normals, momenta, step_size)
 
 
-def _on_device(regression, root, precision, normals, momenta, step_size: float) -> TiltedLaw:
+def _on_device(regression, root, precision, normals, momenta, step_size: float) -> NormalLaw:
     given = (regression, root, precision, normals, momenta)
     regression, root, precision, normals, momenta = (jax.device_put(np.asarray(a, np.float32)) for a in given)
-    return TiltedLaw(regression, root, precision, normals, momenta, step_size, False)
+    return NormalLaw(regression, root, precision, normals, momenta, step_size, False)
 
 
 def _scores(problem: Problem, points, states, actions) -> Float[np.ndarray, "N d"]:
@@ -189,7 +194,7 @@ def _scores(problem: Problem, points, states, actions) -> Float[np.ndarray, "N d
     return np.asarray(program(job, kernel.functions, trace, *given)(*given), np.float64)
 
 
-def _evenness(problem: Problem, law: TiltedLaw, states, actions) -> float:
+def _evenness(problem: Problem, law: NormalLaw, states, actions) -> float:
     """Effective share of the weights, before they are tilted, that all but a twentieth of the pairs reach."""
 
     def share(law, state, action):

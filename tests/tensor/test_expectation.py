@@ -21,7 +21,7 @@ from hamq.tensor.expectation import (
     expected,
     make_expectation,
 )
-from hamq.tensor.tilted import TiltedLaw
+from hamq.tensor.tilted import NormalLaw
 from hamq.tensor.train import dense
 from tests.tensor.posed import pose_plane, random_train
 
@@ -47,16 +47,16 @@ def test_samplers_become_expectations():
 
 @pytest.mark.parametrize(("sampler", "steps"), [(HMC(20, num_leapfrog=3, step_size=0.2), 3), (Importance(20), 0)])
 def test_trajectories_cost_gradients(monkeypatch, sampler, steps):
-    """The sampler's numbers reach the fit of the law, which is not repeated here."""
+    """The sampler's numbers reach the choice of a law, which is not repeated here."""
     asked = []
 
-    def fit_law(problem, actions_at, num_samples, num_leapfrog, step_size, seed):
+    def choose_law(problem, actions_at, num_samples, num_leapfrog, step_size, seed):
         asked.append((num_samples, num_leapfrog, step_size if steps else 0.2))
         assert actions_at(np.random.default_rng(0), 5).shape == (5, 2)
         normals, momenta = jnp.zeros((2, num_samples)), jnp.zeros((num_leapfrog, 2, num_samples))
-        return TiltedLaw(jnp.zeros((2, 5)), jnp.eye(2), jnp.eye(2), normals, momenta, step_size, False)
+        return NormalLaw(jnp.zeros((2, 5)), jnp.eye(2), jnp.eye(2), normals, momenta, step_size, False)
 
-    monkeypatch.setattr("hamq.tensor.expectation.fit_law", fit_law)
+    monkeypatch.setattr("hamq.tensor.expectation.choose_law", choose_law)
     moved = make(hamq.problems.repelling_agents(2, points=3, law="linear"), sampler)
     assert isinstance(moved, TiltedExpectation) and asked == [(20, steps, 0.2)]
     assert moved.cost.samples == 20 and moved.cost.gradient_evaluations >= 20 * (steps + 1)
