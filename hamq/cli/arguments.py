@@ -62,7 +62,7 @@ def _module(request: Request, role: str, chosen: Any, is_literal: bool) -> Any:
         return None  # the library's own choice
     fields = without_prefix(role, dataclasses.asdict(options))
     if fields.get("num_samples", 0) is None:
-        fields["num_samples"] = DEFAULT_SAMPLES * fields.get("num_chains", 1)
+        fields["num_samples"] = DEFAULT_SAMPLES * (fields.get("num_chains") or 1)
     return MAKERS[getattr(request.options["solve"], role)](**fields)
 
 

@@ -23,13 +23,15 @@ from jaxtyping import Array, Float, Int, Shaped
 from hamq.learning.calls import Drawer
 from hamq.learning.chunks import Call, Made
 from hamq.learning.devices import Devices, own_device
+from hamq.learning.identities import with_weights
 from hamq.learning.layout import Filled, Kept, Rows, lay_out
-from hamq.learning.pilot import adapted_step_size
+from hamq.learning.pilot import tuned_sampler
 from hamq.problem.grid import Grid
 from hamq.problem.lapack import calls_lapack
 from hamq.problem.problem import Problem, listed_actions, pair_name
 from hamq.problem.tables import check_covariances
 from hamq.sampling.draws import AbstractSampler, Info
+from hamq.sampling.hmc import HMC
 from hamq.types import HamqWarning, Key, as_key, is_cpu
 
 Progress = Callable[[str, int, int], None]
@@ -111,7 +113,10 @@ def prepare(problem: Problem, sampler: AbstractSampler, *, key: Key, by_calls: b
     if is_cpu() and (by_calls or sampler.needs_pilot):
         Drawer(problem, sampler).compile_ahead()
     if sampler.needs_pilot:
-        sampler, densities, gradients = adapted_step_size(problem, sampler, key=key)  # type: ignore[arg-type]
+        sampler, densities, gradients = tuned_sampler(problem, sampler, key=key)  # type: ignore[arg-type]
+        cost = cost.plus(Cost(0, densities, gradients))
+    if isinstance(sampler, HMC) and not problem.kernel.has_one_mode:
+        sampler, densities, gradients = with_weights(problem, sampler, key=jr.fold_in(key, 4))
         cost = cost.plus(Cost(0, densities, gradients))
     return sampler, cost
 

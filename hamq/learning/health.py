@@ -57,7 +57,7 @@ def health_of(
     """Of the draws kept for reuse, at the V that they led to; None for Exhaustive, which draws nothing."""
     if isinstance(sampler, Exhaustive):
         return None
-    num_chains = sampler.num_chains if isinstance(sampler, HMC) else None
+    num_chains = sampler.chains if isinstance(sampler, HMC) else None
     shape = problem.num_states, problem.num_actions
     acceptance, stuck, effective = (np.full(shape, np.nan) for _ in range(3))
     for block, stock, diagnosis in zip(blocks, stocks, diagnoses, strict=True):

@@ -186,7 +186,7 @@ def blank_expectation(problem: Problem, sampler: AbstractSampler, order: Order, 
         return GaussianExpectation(problem, _normals(sampler.num_samples, problem, seed), order)
     if not isinstance(sampler, (HMC, Importance)):
         raise ValueError(f"solve_tensor: sampler must be IID, HMC, Importance or Exhaustive, got {sampler!r}.")
-    steps = sampler.num_leapfrog if isinstance(sampler, HMC) else 0
+    steps = sampler.steps if isinstance(sampler, HMC) else 0
     step_size = sampler.step_size if isinstance(sampler, HMC) and sampler.step_size is not None else TRAJECTORY_STEP
     return TiltedExpectation(problem, blank_law(problem, sampler.num_samples, steps, step_size), order)
 
