@@ -29,8 +29,8 @@ from jaxtyping import Array, Float, Shaped, UInt32
 from hamq.learning.layout import locations_of
 from hamq.problem.problem import Problem
 from hamq.problem.programs import compile_beside, program
-from hamq.sampling.cell_table import CELLS, CellTable, make_table, make_tables, num_evaluations
 from hamq.sampling.calibration import calibrated_weights, tilt_on_host
+from hamq.sampling.cell_table import CELLS, CellTable, make_table, make_tables, num_evaluations
 from hamq.sampling.chain import ChainState
 from hamq.sampling.draws import Info
 from hamq.sampling.hmc import HMC
@@ -193,6 +193,7 @@ class Chains:
         sampler = self.sampler
         if name == "info":
             counts = sampler.num_samples, sampler.chains, sampler.num_warmup, sampler.steps, sampler.dispersed
+            counts = *counts, sampler.varies, sampler.judged
             return (*shared, counts), (), self.info
         if name == "logs":
             return (name, self.kernel.constants, self.grid), self.kernel.functions, self.logs
@@ -222,7 +223,7 @@ class Chains:
 
     def logs_at(self, states: Any, actions: Any, points: Float[np.ndarray, "lanes n d"]) -> Float[np.ndarray, "lanes n"]:
         """The same for any number of places, some at a time: one program for all who ask for single values."""
-        num, n, d = points.shape
+        n = points.shape[1]
         size = -(-n // PLACES) * PLACES
         padded = np.concatenate([points, np.repeat(points[:, -1:], size - n, axis=1)], axis=1)
         parts = np.split(np.ascontiguousarray(padded, np.float32), size // PLACES, axis=1)
@@ -350,6 +351,7 @@ class Chains:
             has_failed=counted.failures > 0,
             density_evaluations=densities.reshape(shape),
             gradient_evaluations=gradients.reshape(shape),
+            is_cut=xp.full(shape, sampler.judged == "cut"),
         )
 
 
@@ -376,6 +378,6 @@ def _joined(parts: list[tuple[slice, Any]]) -> Any:
     return pieces[0] if len(pieces) == 1 else _xp().concatenate(pieces, axis=-1)
 
 
-def _lanes(table: Array) -> Array:
+def _lanes(table: Any) -> Any:
     """`[lanes, …]` from `[tile, K, …]`."""
     return table.reshape(-1, *table.shape[2:])

@@ -59,7 +59,7 @@ def find_jumps(grid: Grid, logs_of: Logs, points: Float[np.ndarray, "P d"]) -> J
     return Jumps(best[0] > 1, best[1], best[2], best[0] * JUMP, evaluations)
 
 
-def _line(x: Float[np.ndarray, " P"], lower: float, width: float) -> Float[np.ndarray, "P places"]:
+def _line(x: Float[np.ndarray, " P"], lower: np.float32, width: np.float32) -> Float[np.ndarray, "P places"]:
     """Places of one axis, in order: evenly over the box, and nearer and nearer to x."""
     even = lower + width * (np.arange(NUM_EVEN, dtype=np.float32) + np.float32(0.5)) / NUM_EVEN
     near = width * np.float32(0.5) ** np.arange(1, NUM_NEAR + 1, dtype=np.float32)

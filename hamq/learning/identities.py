@@ -71,24 +71,25 @@ def with_weights(problem: Problem, sampler: HMC, *, key: Key) -> tuple[HMC, int,
 
     Refuses `calibrate=True` where the density jumps.
     """
-    if not sampler.weighs:
-        return sampler, 0, 0
     verdict = judge_density(problem, sampler, key=key)
+    judged = "smooth" if verdict.holds else "cut" if verdict.jumps else "shifted"
+    sampler = dataclasses.replace(sampler, judged=judged)
     spent = verdict.density_evaluations, verdict.gradient_evaluations
-    if verdict.holds:
+    if verdict.holds or not sampler.weighs:
         return sampler, *spent
-    if sampler.calibrate and verdict.jumps:
+    if not sampler.calibrate:
+        return dataclasses.replace(sampler, calibrate=False), *spent
+    if verdict.jumps:
         raise ValueError(
-            f"HMC: calibrate=True needs a density without jumps, and {verdict.sentence}; calibrated draws would be wrong "
-            "however many there are: use calibrate=None, which takes even weights there."
+            f"HMC: calibrate=True needs a density without jumps, and {verdict.sentence}. Calibrated draws would be wrong "
+            "however many there are; use calibrate=None, which takes even weights there."
         )
-    if sampler.calibrate:
-        sentence = (
-            f"{problem.name}: calibrate=True is asked for, and {verdict.sentence}; use calibrate=None, or num_warmup=50."
-        )
-        warnings.warn(sentence, HamqWarning, stacklevel=2)
-        return sampler, *spent
-    return dataclasses.replace(sampler, calibrate=False), *spent
+    warnings.warn(
+        f"{problem.name}: HMC has calibrate=True, and {verdict.sentence}; use calibrate=None, which takes even weights.",
+        HamqWarning,
+        stacklevel=2,
+    )
+    return sampler, *spent
 
 
 def _pairs(problem: Problem, *, key: Key) -> tuple[Call, int]:
@@ -111,8 +112,8 @@ def _of_jumps(problem: Problem, jumps: Jumps, found: np.ndarray) -> str:
     worst = int(np.argmax(np.where(found, jumps.size[: len(found)], -1)))
     place, axis = float(jumps.place[worst]), int(jumps.axis[worst])
     return (
-        f"the density of {problem.name} jumps or ends inside of the box in {int(found.sum())} of {len(found)} pairs that were "
-        f"looked at (in one of them at coordinate {axis} = {place:.4g})"
+        f"the density of {problem.name} jumps or ends inside of the box in {int(found.sum())} of {len(found)} pairs that "
+        f"were looked at (in one of them at coordinate {axis} = {place:.4g})"
     )
 
 

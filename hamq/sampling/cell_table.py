@@ -1,7 +1,7 @@
 """The density of one pair on a coarse table of cells: independent proposals that reach wherever the density does.
 
-A chain that follows gradients does not get from one arm of a curved ridge to the other, nor across a jump of the density, and
-a Laplace approximation knows neither. In up to three dimensions the box is small enough to look at: the density at the
+A chain that follows gradients does not get from one arm of a curved ridge to the other, nor across a jump of the density,
+and a Laplace approximation knows neither. In up to three dimensions the box is small enough to look at: the density at the
 centre of every cell, times the cell's volume, is a law from which one can draw, and whose own density is known, so that
 a Metropolis step makes it exact (`jump_chain.py`).
 

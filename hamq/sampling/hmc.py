@@ -12,7 +12,7 @@ transitions at a time. `draw` takes them all.
 import dataclasses
 import math
 import warnings
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -25,6 +25,7 @@ from hamq.problem.grid import Grid
 from hamq.problem.kernel import AbstractDensity, GaussianKernel
 from hamq.problem.problem import Problem
 from hamq.sampling.calibration import calibrated_weights, cleaned, stein_functions
+from hamq.sampling.cell_table import CellTable, shares_of
 from hamq.sampling.chain import Chain, ChainState, make_scales, run_chain
 from hamq.sampling.draws import AbstractSampler, Draws, Info, Target, effective_share, even_weights, make_info, require_count
 from hamq.sampling.jump_chain import run_jumping_chain
@@ -35,6 +36,9 @@ from hamq.sampling.noise import ChainNoise, StartNoise, make_noise
 from hamq.sampling.walls import AbstractPotential, LogitPotential, make_potential
 from hamq.types import HamqWarning, Key, Walls
 
+Judged = Literal["unknown", "smooth", "shifted", "cut"]
+"""What a pilot saw of a density: nothing was looked at; no jumps; draws that do not obey its identities; jumps, or zeros
+inside of the box."""
 WALLS = ("logit", "reflect", "sigmoid")
 GAUSSIAN_STEP = 0.6
 """Times d^(−1/4), as the acceptance of HMC asks for: 0.5 standard deviations at d = 2, 0.38 at d = 6, the best measured
@@ -52,13 +56,16 @@ class HMC(AbstractSampler):
 
     `step_size` is in standard deviations of the target; None takes 0.6·d^(−1/4) for Gaussian kernels, whose curvature is
     known, and adapts it on a few pairs for all others. `num_leapfrog` None takes 5 steps where the step size is known, and
-    else the number that brings draws farthest per gradient on those pairs (`learning/pilot.py`); lengths then vary from
-    draw to draw. `num_chains` None is 4 for densities that may have several modes, else 1. `walls` keeps the chain in the box (`walls.py`); `sharpness` is the
-    paper's κ, used by `sigmoid` alone. Each chain makes `num_warmup` draws that are thrown away and
-    num_samples/num_chains that are kept. `calibrate` weights the draws so that they obey what is known of the density
-    (`calibration.py`); it needs walls="logit", where it is the default, and costs no evaluation. Chains start at modes, or
-    with `dispersed` at draws from the Laplace approximation with up to twice its standard deviations: chains that agree all
-    the same have forgotten where they began (certificates, diagnostics).
+    else the number that brings draws farthest per gradient on those pairs (`learning/pilot.py`). `walls` keeps the chain
+    in the box (`walls.py`); `sharpness` is the paper's κ, used by `sigmoid` alone. Each of `num_chains` chains (None: 4 for
+    densities that may have several modes, else 1) makes `num_warmup` draws that are thrown away and num_samples/num_chains
+    that are kept. `calibrate` weights the draws so that they obey what is known of the density (`calibration.py`); it
+    needs walls="logit" and a density without jumps, where it is the default, and costs no evaluation. Chains start at modes,
+    or with `dispersed` at draws from a law that is wider than the density: chains that agree all the same have forgotten
+    where they began (certificates, diagnostics).
+
+    A pilot sets the last two fields: `varies` (lengths between a half and three halves of `num_leapfrog`) where it chose
+    the length, and `judged` to what it saw of the density.
     """
 
     num_samples: int = eqx.field(static=True)
@@ -71,6 +78,7 @@ class HMC(AbstractSampler):
     calibrate: bool | None = eqx.field(static=True, default=None)
     dispersed: bool = eqx.field(static=True, default=False)
     varies: bool = eqx.field(static=True, default=False)
+    judged: Judged = eqx.field(static=True, default="unknown")
 
     def __check_init__(self):
         require_count("HMC: num_samples", self.num_samples)
@@ -98,6 +106,15 @@ class HMC(AbstractSampler):
             )
         _require_positive("HMC: step_size", self.step_size, "use None to have it adapted")
         _require_positive("HMC: sharpness", self.sharpness, "the authors' script has 80")
+
+    @property
+    def weights_note(self) -> str:
+        """How the draws of a prepared sampler are weighted, and why."""
+        if self.weighs:
+            return "calibrated weights"
+        if self.judged == "cut":
+            return "even weights, because the density jumps or ends inside of the box"
+        return "even weights, because draws do not obey its identities" if self.judged == "shifted" else "even weights"
 
     @property
     def weighs(self) -> bool:
@@ -183,6 +200,7 @@ class HMC(AbstractSampler):
             has_failed=~(jnp.any(jnp.isfinite(modes.energies)) & jnp.all(jnp.isfinite(points))),
             density_evaluations=densities,
             gradient_evaluations=gradients,
+            is_cut=self.judged == "cut",
         )
         return Draws(points.T, log_weights), info
 
@@ -192,6 +210,8 @@ class HMC(AbstractSampler):
         if not self.dispersed or potential is None:
             return ChainState(modes.positions[k], modes.energies[k], modes.gradients[k])
         position = _dispersed(potential, modes.positions[k], modes.factors[k], noise.normal)
+        if modes.table is not None:
+            position = _tabled(potential, modes.table, noise, position)
         return ChainState(position, *potential.energy_and_gradient(position))
 
     def advance(
@@ -283,6 +303,16 @@ def _dispersed(
         is_near = potential.energy(place) - least <= 0.75 * c**2 * jnp.sum(z**2) + 1
         start = jnp.where(is_near, place, start)
     return start
+
+
+def _tabled(
+    potential: AbstractPotential, table: CellTable, noise: StartNoise, otherwise: Float[Array, " d"]
+) -> Float[Array, " d"]:
+    """A draw from the table of cells, whose law is wider than the density; `otherwise` where there is no density."""
+    within = jax.scipy.special.ndtr(noise.normal)
+    share = shares_of(table, noise.choice[None], within[None])[0]
+    place = potential.lift(potential.lower + (potential.upper - potential.lower) * share)
+    return jnp.where(jnp.isfinite(potential.energy(place)), place, otherwise)
 
 
 def _require_positive(name: str, value, remedy: str) -> None:
