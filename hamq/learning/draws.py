@@ -220,9 +220,9 @@ def _stop_at_failure(problem: Problem, states: np.ndarray, actions: np.ndarray, 
         s, a = (int(v) for v in failed[0])
         pair = pair_name(problem, int(states[s]), int(actions[s, a]))
         raise ValueError(
-            f"no valid draw at {pair} ({len(failed)} pairs failed): the density has no "
-            "finite value where the chain starts, or independent tries never fell into the box; check the log-density "
-            "there, or use HMC with walls='logit'."
+            f"no valid draw at {pair} ({len(failed)} pairs failed): no place of finite log-density was found in the box, or "
+            "independent tries never fell into it; check the log-density there. If it is −inf in most of the box, let it "
+            "fall with the distance from where it is finite instead (−1e3 times the distance): a search then finds the way."
         )
 
 

@@ -24,7 +24,7 @@ from jaxtyping import Array, Float
 
 from hamq.sampling.walls import AbstractPotential
 
-CELLS = {1: 128, 2: 32, 3: 10}
+CELLS = {1: 128, 2: 32, 3: 12}
 """Cells per axis, by the dimension; in more dimensions there is no table."""
 NUM_ROUNDS = 2
 EVEN_SHARE = 0.1

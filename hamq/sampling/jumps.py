@@ -30,7 +30,7 @@ from hamq.sampling.walls import AbstractPotential, LogitPotential
 
 WIDENING = 1.2
 EVEN_SHARE = 0.1
-TABLE_SHARE = 0.6
+TABLE_SHARE = 0.8
 """Of proposals from a table of cells (`cell_table.py`), which has an even part of its own, where there is one."""
 MARGINAL_WIDENING = 1.5
 MARGINAL_EVEN_SHARE = 0.2
