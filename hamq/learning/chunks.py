@@ -30,7 +30,7 @@ from hamq.learning.layout import locations_of
 from hamq.problem.problem import Problem
 from hamq.problem.programs import compile_beside, program
 from hamq.sampling.calibration import calibrated_weights, tilt_on_host
-from hamq.sampling.cell_table import CELLS, CellTable, make_table, make_tables, num_evaluations
+from hamq.sampling.cell_table import CellTable, make_table, make_tables, num_evaluations, table_shapes
 from hamq.sampling.chain import ChainState
 from hamq.sampling.draws import Info
 from hamq.sampling.hmc import HMC
@@ -171,9 +171,7 @@ class Chains:
             lanes = math.prod(call.states.shape[:2])
             shapes = [(lanes, *a.shape[2:]) for a in pair] + [(lanes, PLACES, self.grid.dimension)]
             self._compile("logs", *(of(shape, np.float32) for shape in shapes))
-            if (d := self.grid.dimension) in CELLS:
-                cells = of((lanes, CELLS[d] ** d), np.float32)
-                modes = modes._replace(table=CellTable(of((lanes, d, CELLS[d] + 1), np.float32), cells, cells))
+            modes = modes._replace(table=table_shapes(lanes, self.grid.dimension))
         start, noise = self._compile(_noise_of(call), of((2,), np.uint32), call.streams, of((), np.uint32), number)
         state = self._compile("start", *pair, modes, start)
         given = *pair, of(call.streams.shape, np.float32), modes, state, noise

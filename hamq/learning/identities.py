@@ -105,7 +105,8 @@ def _pairs(problem: Problem, *, key: Key) -> tuple[Call, int]:
         states, actions = pilot_pairs(problem, NUM_PAIRS, key=key)
     lane = np.minimum(np.arange(tile * lanes), NUM_PAIRS - 1)
     tables = states[lane], actions[lane], (np.arange(tile * lanes) // lanes).astype(np.uint32)
-    return Call(*(a.reshape(tile, lanes, *a.shape[1:]) for a in tables), True), min(total, NUM_PAIRS)
+    states, actions, streams = (a.reshape(tile, lanes, *a.shape[1:]) for a in tables)
+    return Call(states, actions, streams, True), min(total, NUM_PAIRS)
 
 
 def _of_jumps(problem: Problem, jumps: Jumps, found: np.ndarray) -> str:

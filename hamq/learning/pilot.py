@@ -131,7 +131,8 @@ def _several_chains(problem: Problem, *, key: Key) -> tuple[Call, int]:
     pair = pair % NUM_COMPARED  # what is left of the call is made and not looked at
     states, actions = pilot_pairs(problem, NUM_COMPARED, key=key)
     tables = states[pair], actions[pair], row.astype(np.uint32)
-    return Call(*(a.reshape(tile, lanes, *a.shape[1:]) for a in tables), True), NUM_COMPARED
+    states, actions, streams = (a.reshape(tile, lanes, *a.shape[1:]) for a in tables)
+    return Call(states, actions, streams, True), NUM_COMPARED
 
 
 def _of_pairs(points: Float[np.ndarray, "tile K d n"], num_pairs: int) -> Float[np.ndarray, "P chains n d"]:

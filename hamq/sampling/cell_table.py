@@ -49,6 +49,14 @@ def num_evaluations(dimension: int) -> int:
     return NUM_ROUNDS * CELLS[dimension] ** dimension if dimension in CELLS else 0
 
 
+def table_shapes(num_pairs: int, d: int) -> Any:
+    """Those of the tables of so many pairs; None in dimensions without."""
+    if d not in CELLS:
+        return None
+    shapes = (num_pairs, d, CELLS[d] + 1), (num_pairs, CELLS[d] ** d), (num_pairs, CELLS[d] ** d)
+    return CellTable(*(jax.ShapeDtypeStruct(shape, np.float32) for shape in shapes))  # type: ignore[arg-type]
+
+
 def make_table(potential: AbstractPotential) -> CellTable:
     """The table of one pair, in at most three dimensions."""
     lower, width = potential.lower, potential.upper - potential.lower
@@ -64,7 +72,8 @@ def make_tables(logs: Callable[[Any], Any], num_pairs: int, d: int, xp: Any) -> 
     """Tables of so many pairs; `logs` are log-densities `[P, cells]` at shares of the box `[P, cells, d]`."""
     num = CELLS[d]
     edges = xp.broadcast_to(xp.linspace(0, 1, num + 1, dtype=np.float32), (num_pairs, d, num + 1))
-    masses = volumes = None
+    masses: Any = None
+    volumes: Any = None
     for turn in range(NUM_ROUNDS):
         if turn > 0:
             edges = _narrowed(edges, masses, xp)
@@ -73,7 +82,7 @@ def make_tables(logs: Callable[[Any], Any], num_pairs: int, d: int, xp: Any) -> 
         shares = xp.stack([xp.broadcast_to(a, volumes.shape) for a in _along_axes(centres)], axis=-1)
         found = logs(shares.reshape(num_pairs, -1, d)).reshape(volumes.shape)
         masses = _masses(found, volumes, xp)
-    assert volumes is not None
+    assert volumes is not None and masses is not None
     blurred = masses / volumes
     for axis in range(1, d + 1):
         blurred = _smoothed(blurred, axis, xp)

@@ -65,7 +65,10 @@ def run_jumping_chain(
     length share one program.
     """
     arrays, rest = eqx.partition(potential, eqx.is_array)
-    tabled = None if modes.table is None else tabled_shares(modes.table, noise.jump)
+    tabled = None
+    if modes.table is not None:
+        assert isinstance(noise.jump, JumpNoise)
+        tabled = tabled_shares(modes.table, noise.jump)
     given, structure = jax.tree.flatten((start, (noise, lengths, tabled), modes, step_size, arrays))
     count = jnp.asarray(len(noise.log_uniform) if count is None else count, jnp.int32)
 
