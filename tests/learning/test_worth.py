@@ -47,6 +47,14 @@ def test_chains_that_disagree_are_seen():
     assert "chains disagree in 8 of 72 pairs; use more draws and num_warmup" in found.sentence
 
 
+def test_chains_a_little_apart_are_poor_too():
+    """Each is worth more than 10 draws, and they do not agree."""
+    locations = independent()
+    locations[:4] = locations[:4] // 2 + np.repeat([0, 2, 5, 7], 100)
+    found = judged(HMC(400, num_chains=4), locations)
+    assert found is not None and (found.num_few, found.num_disagreeing, found.num_poor) == (0, 8, 8)
+
+
 def test_stuck_chains_are_worth_one_draw():
     locations = independent()
     locations[0] = 5

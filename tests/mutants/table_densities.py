@@ -1,4 +1,4 @@
-"""Planted bugs of what makes draws right for any density: tests of jumps, tables of cells, lengths, and what draws are worth."""
+"""Planted bugs of what makes draws right for any density: jumps, tables of cells, lengths, what draws are worth."""
 
 from tests.mutants.mutant import Mutant
 
@@ -61,6 +61,6 @@ DENSITY_MUTANTS = [
         "hamq/learning/worth.py",
         old="num_poor=int((is_few | disagrees).sum())",
         new="num_poor=int(is_few.sum())",
-        tests=(f"{WORTH}::test_chains_that_disagree_are_seen",),
+        tests=(f"{WORTH}::test_chains_a_little_apart_are_poor_too",),
     ),
 ]
