@@ -110,4 +110,5 @@ def free_fields(arguments: dict[str, Any]) -> tuple[str, ...]:
 def described(value: Any) -> Any:
     if not dataclasses.is_dataclass(value):
         return value
-    return {"kind": type(value).__name__} | {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    names = [field.name for field in dataclasses.fields(value) if not field.metadata.get("is_settled")]
+    return {"kind": type(value).__name__} | {name: getattr(value, name) for name in names}

@@ -77,8 +77,8 @@ class HMC(AbstractSampler):
     num_chains: int | None = eqx.field(static=True, default=None)
     calibrate: bool | None = eqx.field(static=True, default=None)
     dispersed: bool = eqx.field(static=True, default=False)
-    varies: bool = eqx.field(static=True, default=False)
-    judged: Judged = eqx.field(static=True, default="unknown")
+    varies: bool = eqx.field(static=True, default=False, metadata={"is_settled": True})
+    judged: Judged = eqx.field(static=True, default="unknown", metadata={"is_settled": True})
 
     def __check_init__(self):
         require_count("HMC: num_samples", self.num_samples)
