@@ -61,15 +61,15 @@ def diagnose(
     states, actions = _chosen(problem, num_pairs, key=pairs_key)
     prepared, cost = prepare(problem, sampler, key=prepare_key)
     parts = list(_in_blocks(problem, prepared, states, actions, value, key=draw_key, progress=progress))
-    num_draws = sampler.num_samples // sampler.num_chains
+    num_draws = sampler.num_samples // sampler.chains
     return ChainDiagnosis(
         problem=problem,
         states=states,
         actions=actions,
         by_pair=ChainNumbers(*(np.concatenate(columns) for columns in zip(*(part.numbers for part in parts), strict=True))),
-        num_chains=sampler.num_chains,
+        num_chains=sampler.chains,
         num_draws=num_draws,
-        rhat_limit=rhat_by_chance(sampler.num_chains, num_draws, MIN_ESS, len(states), FALSE_ALARM),
+        rhat_limit=rhat_by_chance(sampler.chains, num_draws, MIN_ESS, len(states), FALSE_ALARM),
         cost=Cost(*(sum(counts) for counts in zip(cost, *(part.cost for part in parts), strict=True))),
     )
 
@@ -95,12 +95,12 @@ def _several_chains(sampler: AbstractSampler | None) -> HMC:
             f"diagnose: sampler must be an HMC, got {type(sampler).__name__}: independent draws have no chains to look at; "
             "use None for the default."
         )
-    if sampler.num_chains < 2:
+    if sampler.chains < 2:
         raise ValueError("diagnose: one chain has nothing to agree with; give the HMC num_chains=4 or more.")
-    if sampler.num_samples < LEAST_DRAWS * sampler.num_chains:
+    if sampler.num_samples < LEAST_DRAWS * sampler.chains:
         raise ValueError(
             f"diagnose: chains must have at least {LEAST_DRAWS} draws each, got num_samples={sampler.num_samples} for "
-            f"{sampler.num_chains} chains; raise num_samples."
+            f"{sampler.chains} chains; raise num_samples."
         )
     return dataclasses.replace(sampler, calibrate=False, dispersed=sampler.walls == "logit")
 
@@ -122,13 +122,13 @@ def _in_blocks(problem, sampler, states, actions, value, *, key: Key, progress: 
         block = slice(start, start + BLOCK)
         drawn = draw_pairs(problem, sampler, states[block], actions[block, None], key=key, coupled=False, progress=progress)
         values = _values(problem, drawn.draws.locations[:, 0], value)
-        statistics = chain_statistics(values.reshape(len(values), sampler.num_chains, -1))
+        statistics = chain_statistics(values.reshape(len(values), sampler.chains, -1))
         info = jax.tree.map(lambda of_pairs: np.asarray(of_pairs)[:, 0], drawn.info)
         yield Part(_numbers(sampler, statistics, info), drawn.cost)
 
 
 def _numbers(sampler: HMC, statistics: ChainStatistics, info: Info) -> ChainNumbers:
-    trajectories = sampler.num_samples + sampler.num_chains * sampler.num_warmup
+    trajectories = sampler.num_samples + sampler.chains * sampler.num_warmup
     return ChainNumbers(
         *statistics,
         stuck=np.asarray(info.stuck_share, np.float64),

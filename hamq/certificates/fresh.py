@@ -20,7 +20,9 @@ from hamq.learning.draws import Cost, Drawing
 from hamq.learning.layout import lay_out
 from hamq.problem.problem import Problem
 from hamq.problem.programs import program
+from hamq.sampling.cell_table import CELLS
 from hamq.sampling.draws import AbstractSampler, Target
+from hamq.sampling.hmc import HMC
 from hamq.types import Key
 
 
@@ -54,7 +56,15 @@ def make_source(
     sampler, cost = drawing.prepare(problem, sampler, key=prepare_key)
     # Draws from masses are nodes, not states of the density: nothing that is known of it holds for them.
     variates = variates and getattr(sampler, "method", None) != "masses"
-    conditions, stein = variates and has_conditionals(problem), variates and has_stein(problem)
+    # A density that jumps has terms at its jumps that nobody knows.
+    obeys = not isinstance(sampler, HMC) or sampler.judged in ("unknown", "smooth")
+    conditions, stein = variates and has_conditionals(problem), variates and obeys and has_stein(problem)
+    if isinstance(sampler, HMC) and sampler.judged == "cut" and problem.grid.dimension not in CELLS:
+        raise ValueError(
+            f"certify: the density of {problem.name} jumps or is cut to zero inside of the box, and in "
+            f"{problem.grid.dimension} dimensions no chain is known to cross such places; compare solutions of "
+            "several seeds, or use method='exact' on a coarser grid."
+        )
     return Source(problem, sampler, draw_key, per_round, conditions, stein, coupled), cost
 
 

@@ -62,7 +62,7 @@ def _module(request: Request, role: str, chosen: Any, is_literal: bool) -> Any:
         return None  # the library's own choice
     fields = without_prefix(role, dataclasses.asdict(options))
     if fields.get("num_samples", 0) is None:
-        fields["num_samples"] = DEFAULT_SAMPLES * fields.get("num_chains", 1)
+        fields["num_samples"] = DEFAULT_SAMPLES * (fields.get("num_chains") or 1)
     return MAKERS[getattr(request.options["solve"], role)](**fields)
 
 
@@ -110,4 +110,5 @@ def free_fields(arguments: dict[str, Any]) -> tuple[str, ...]:
 def described(value: Any) -> Any:
     if not dataclasses.is_dataclass(value):
         return value
-    return {"kind": type(value).__name__} | {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    names = [field.name for field in dataclasses.fields(value) if not field.metadata.get("is_settled")]
+    return {"kind": type(value).__name__} | {name: getattr(value, name) for name in names}

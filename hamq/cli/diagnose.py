@@ -28,7 +28,7 @@ def run(request: Request) -> int:
     _require_sense(name, found, asked)
     problem = problem_of(name, found)
     sampler = _sampler(found, asked)
-    say(f"{problem.name}: {sampler.num_chains} fresh chains of {sampler.num_samples // sampler.num_chains} draws per pair")
+    say(f"{problem.name}: {sampler.chains} fresh chains of {sampler.num_samples // sampler.chains} draws per pair")
     with Progress() as progress:
         solution = solution_of(found, problem)
         told = diagnose(

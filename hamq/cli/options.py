@@ -74,8 +74,8 @@ class HMCOptions:
 
     num_samples: int | None = None
     """Draws per pair; None: as many as the budget buys."""
-    num_leapfrog: int = 5
-    """Leapfrog steps per draw."""
+    num_leapfrog: int | None = None
+    """Leapfrog steps per draw; None: 5, or what a pilot finds best for a user's density."""
     sampler_step_size: float | None = None
     """Of a leapfrog step, in standard deviations; None: 0.6·d^(−1/4), adapted for user densities."""
     walls: Literal["logit", "reflect", "sigmoid"] = "logit"
@@ -84,10 +84,10 @@ class HMCOptions:
     """κ of sigmoid walls."""
     num_warmup: int = 5
     """Draws that each chain throws away."""
-    num_chains: int = 1
-    """Chains per pair, which share num_samples."""
+    num_chains: int | None = None
+    """Chains per pair, which share num_samples; None: 1, or 4 for a user's density."""
     calibrate: bool | None = None
-    """Weight the draws by what is known of the density; None: yes with logit walls."""
+    """Weight the draws by what is known of the density; None: yes with logit walls, unless the density jumps."""
     dispersed: bool = False
     """Start chains at random places around the modes, not at them."""
 

@@ -47,8 +47,8 @@ class TensorHMCOptions:
 
     num_samples: int = 64
     """Draws per pair."""
-    num_leapfrog: int = 5
-    """Leapfrog steps per draw."""
+    num_leapfrog: int | None = None
+    """Leapfrog steps per draw; None: 5."""
     sampler_step_size: float | None = None
     """Of a leapfrog step, in standard deviations; None: 0.4."""
 

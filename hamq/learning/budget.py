@@ -27,7 +27,7 @@ def default_budget(problem: Problem) -> int:
 
 def with_samples(sampler: AbstractSampler, num_samples: int) -> AbstractSampler:
     """The sampler with so many draws, or a few more where its chains have to be of equal length."""
-    chains = sampler.num_chains if isinstance(sampler, HMC) else 1
+    chains = sampler.chains if isinstance(sampler, HMC) else 1
     return dataclasses.replace(sampler, num_samples=math.ceil(num_samples / chains) * chains)  # type: ignore[type-var]
 
 
@@ -42,7 +42,7 @@ def affordable_samples(problem: Problem, trial: Drawn, num_pairs: int, gradients
     per_draw = sampler.gradients_per_draw(problem)
     fixed = trial.cost.gradient_evaluations / trial.info.acceptance.size - per_draw * sampler.num_samples
     num = math.floor((gradients / num_pairs - fixed) / per_draw)
-    return num - num % sampler.num_chains
+    return num - num % sampler.chains
 
 
 def memory_needed(problem: Problem, sampler: AbstractSampler, num_pairs: int, num_drawing: int) -> int:

@@ -30,6 +30,7 @@ from hamq.learning.layout import locations_of
 from hamq.problem.problem import Problem
 from hamq.problem.programs import compile_beside, program
 from hamq.sampling.calibration import calibrated_weights, tilt_on_host
+from hamq.sampling.cell_table import CellTable, make_table, make_tables, num_evaluations, table_shapes
 from hamq.sampling.chain import ChainState
 from hamq.sampling.draws import Info
 from hamq.sampling.hmc import HMC
@@ -39,6 +40,8 @@ from hamq.types import Key, is_cpu
 
 CHUNK = 128
 """Transitions that a CPU makes in one call."""
+PLACES = 128
+"""Of a pair whose density is looked at in one call."""
 NOISE_BLOCK = 32
 """Transitions whose random numbers it makes at a time: a short chain needs few of a chunk."""
 
@@ -100,6 +103,17 @@ class Run:
         self.state = state
         self.chains.append([])
 
+    @property
+    def points(self) -> Float[Any, "tile K d n"]:
+        return _joined([(chunk.kept, chunk.points) for chunk in self.chunks])
+
+    @property
+    def functions(self) -> Float[Any, "lanes functions n"] | None:
+        """What has the mean 0 if the density has no jumps."""
+        if self.chunks[0].functions is None:
+            return None
+        return _joined([(chunk.kept, chunk.functions) for chunk in self.chunks])
+
 
 class Chains:
     """The chains of a prepared sampler for pairs of a problem, and the programs that make them.
@@ -107,19 +121,26 @@ class Chains:
     Methods that take arrays alone are traced; nothing in them depends on the number of draws, chains or pairs.
     """
 
-    def __init__(self, problem: Problem, sampler: HMC):
+    def __init__(self, problem: Problem, sampler: HMC, chunk: int | None = None):
         self.kernel, self.grid, self.law, self.sampler = problem.kernel, problem.grid, problem.law, sampler
         self.jumps = not problem.kernel.has_one_mode
-        self.chunk = CHUNK if is_cpu() else sampler.num_transitions
+        # Those of jumping chains are made in any case: whether they are used is found out by the same program.
+        self.gives_functions = sampler.walls == "logit" and (self.jumps or sampler.weighs)
+        self.chunk = CHUNK if is_cpu() else chunk or sampler.num_transitions
         self._ready: dict[str, Any] = {}
 
     def draw(self, calls: Sequence[Call], *, key: Key, steps: Any = None) -> list[Made]:
         """Draws for calls that share their streams; `steps` are step sizes `[tile, K]` where they are not the sampler's."""
+        return [self.made(run) for run in self.run(calls, key=key, steps=steps)]
+
+    def run(self, calls: Sequence[Call], *, key: Key, steps: Any = None, modes: Modes | None = None) -> "list[Run]":
+        """The chains of these calls, with all that they went through; `modes` where they are known already."""
         sampler, streams = self.sampler, calls[0].streams
         if steps is None:
             steps = _xp().full(streams.shape, sampler.step_size, np.float32)
-        runs = [Run(call.states, call.actions, steps, self._run("modes", call.states, call.actions)) for call in calls]
-        for chain in range(sampler.num_chains):
+        modes_of = self.find_modes if modes is None else lambda _: modes
+        runs = [Run(call.states, call.actions, steps, modes_of(call)) for call in calls]
+        for chain in range(sampler.chains):
             words = jr.key_data(jr.fold_in(key, chain))
             for first in range(0, sampler.num_transitions, self.chunk):
                 count = min(self.chunk, sampler.num_transitions - first)
@@ -128,27 +149,33 @@ class Chains:
                     if first == 0:
                         run.begin(self._run("start", run.states, run.actions, run.modes, start))
                     self._go_on(run, noise, first, count)
-        return [self._made(run) for run in runs]
+        return runs
 
     def _go_on(self, run: "Run", noise: ChainNoise, first: int, count: int) -> None:
         """The chunk of `count` transitions that begins with this one."""
         skipped = max(0, self.sampler.num_warmup - first)
-        given = run.states, run.actions, run.steps, run.modes, run.state, noise, np.int32(skipped), np.int32(count)
+        lengths = self.sampler.lengths(first, self.chunk)
+        given = run.states, run.actions, run.steps, run.modes, run.state, noise, lengths, np.int32(skipped), np.int32(count)
         run.state, places, counted, functions = self._run("advance", *given)
         run.chains[-1].append(counted)
         if count > skipped:
             locations, points = places
-            run.chunks.append(Chunk(slice(skipped, count), locations, points, functions))
+            run.chunks.append(Chunk(slice(skipped, count), locations, points, functions if self.sampler.weighs else None))
 
     def compile_ahead(self, call: Call) -> None:
         """Starts to compile all that `draw` needs for calls of this shape (arrays or their shapes), beside each other."""
         of = jax.ShapeDtypeStruct
         pair, number = (call.states, call.actions), of((), np.int32)
         modes = self._compile("modes", *pair)
+        if self.jumps:
+            lanes = math.prod(call.states.shape[:2])
+            shapes = [(lanes, *a.shape[2:]) for a in pair] + [(lanes, PLACES, self.grid.dimension)]
+            self._compile("logs", *(of(shape, np.float32) for shape in shapes))
+            modes = modes._replace(table=table_shapes(lanes, self.grid.dimension))
         start, noise = self._compile(_noise_of(call), of((2,), np.uint32), call.streams, of((), np.uint32), number)
         state = self._compile("start", *pair, modes, start)
         given = *pair, of(call.streams.shape, np.float32), modes, state, noise
-        self._compile("advance", *given, number, number)
+        self._compile("advance", *given, of((self.chunk,), np.int32), number, number)
 
     def _run(self, name: str, *given: Any) -> Any:
         if name not in self._ready:  # the shapes of a name never change here
@@ -163,12 +190,16 @@ class Chains:
         shared = name, self.grid.dimension, self.jumps, self.chunk
         sampler = self.sampler
         if name == "info":
-            counts = sampler.num_samples, sampler.num_chains, sampler.num_warmup, sampler.num_leapfrog, sampler.dispersed
+            counts = sampler.num_samples, sampler.chains, sampler.num_warmup, sampler.steps, sampler.dispersed
+            counts = *counts, sampler.varies, sampler.judged
             return (*shared, counts), (), self.info
-        is_own = name in ("modes", "advance") or (name == "start" and sampler.dispersed)
+        if name == "logs":
+            return (name, self.kernel.constants, self.grid), self.kernel.functions, self.logs
+        is_own = name in ("modes", "table", "advance") or (name == "start" and sampler.dispersed)
         if not is_own:
             return shared, (), getattr(self, name)
-        kind = sampler.num_leapfrog, sampler.walls, float(sampler.sharpness), sampler.weighs, sampler.dispersed
+        steps = None if self.jumps else sampler.steps  # those of jumping chains are values
+        kind = steps, sampler.walls, float(sampler.sharpness), self.gives_functions, sampler.dispersed
         job = (*shared, self.kernel.constants, self.grid, self.law, kind)
         return job, self.kernel.functions, getattr(self, name)
 
@@ -177,7 +208,44 @@ class Chains:
 
     def modes(self, states: Array, actions: Array) -> Modes:
         """`[lanes, …]`."""
+
         return jax.vmap(lambda s, a: find_modes(self._potential(s, a), s))(_lanes(states), _lanes(actions))
+
+    def table(self, states: Array, actions: Array) -> CellTable:
+        """The same for tables of cells, on accelerators."""
+        return jax.vmap(lambda s, a: make_table(self._potential(s, a)))(_lanes(states), _lanes(actions))
+
+    def logs(self, states: Array, actions: Array, points: Array) -> Array:
+        """log p at points of each pair: `[lanes, places]`."""
+        return jax.vmap(lambda s, a, x: jax.vmap(self.kernel.at(self.grid, s, a).log)(x))(states, actions, points)
+
+    def logs_at(self, states: Any, actions: Any, points: Float[np.ndarray, "lanes n d"]) -> Float[np.ndarray, "lanes n"]:
+        """The same for any number of places, some at a time: one program for all who ask for single values."""
+        n = points.shape[1]
+        size = -(-n // PLACES) * PLACES
+        padded = np.concatenate([points, np.repeat(points[:, -1:], size - n, axis=1)], axis=1)
+        parts = np.split(np.ascontiguousarray(padded, np.float32), size // PLACES, axis=1)
+        found = [np.asarray(self._run("logs", states, actions, np.ascontiguousarray(part))) for part in parts]
+        return np.concatenate(found, axis=1)[:, :n]
+
+    def find_modes(self, call: Call) -> Modes:
+        """The modes of the pairs of a call, with tables of cells where jumps are proposed from them."""
+        modes = self._run("modes", call.states, call.actions)
+        num = num_evaluations(self.grid.dimension) if self.jumps else 0
+        if not num:
+            return modes
+        if is_cpu():
+            states, actions = _lanes(np.asarray(call.states)), _lanes(np.asarray(call.actions))
+            lower, widths = (np.asarray(a, np.float32) for a in (self.grid.lower, self.grid.widths))
+
+            def logs(shares):
+                return self.logs_at(states, actions, lower + widths * shares)
+
+            with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
+                table = make_tables(logs, len(states), self.grid.dimension, np)
+        else:
+            table = self._run("table", call.states, call.actions)
+        return modes._replace(table=table, density_evaluations=modes.density_evaluations + np.int32(num))
 
     def noise(self, key: Array, streams: Array, first: Array, count: Array) -> tuple[StartNoise, ChainNoise]:
         """With the lanes last; on a CPU not more than about `count` transitions, and zeros after them."""
@@ -215,14 +283,15 @@ class Chains:
 
         return jax.vmap(of_lane, in_axes=(0, 0, 0, -1))(_lanes(states), _lanes(actions), modes, noise)
 
-    def advance(self, states, actions, steps, modes: Modes, state: ChainState, noise: ChainNoise, skipped, count):
+    def advance(self, states, actions, steps, modes: Modes, state: ChainState, noise: ChainNoise, lengths, skipped, count):
         """(state, (locations, points), what was counted, functions `[lanes, functions, n]`)."""
 
         def of_lane(state, action, step, modes, chain, noise):
             potential = self._potential(state, action)
             is_whole = jnp.isfinite(chain.energy)
-            chain, made = self.sampler.advance(potential, modes, step, chain, noise, count)
-            points, functions = self.sampler.points(potential, made.positions), self.sampler.functions(potential, made)
+            chain, made = self.sampler.advance(potential, modes, step, chain, noise, lengths, count)
+            points = self.sampler.points(potential, made.positions)
+            functions = self.sampler.functions(potential, made) if self.gives_functions else None
             at = jnp.arange(len(points))
             is_kept = (at >= skipped) & (at < count)
             is_outside = is_kept & ~jax.vmap(self.grid.contains)(points)
@@ -243,19 +312,18 @@ class Chains:
         """Weights `[lanes, n]`."""
         return jnp.exp(jax.vmap(lambda z: calibrated_weights(z.T))(functions))
 
-    def _made(self, run: "Run") -> Made:
+    def made(self, run: "Run") -> Made:
         chunks = run.chunks
         locations = _joined([(chunk.kept, chunk.locations) for chunk in chunks])
-        weights = None if chunks[0].functions is None else self._weights(chunks)
+        weights = None if chunks[0].functions is None else self._weights(run.functions)
         told = run.modes, run.chains, weights
         info = self.info(*_host(told)) if is_cpu() else self._run("info", *told)
         if weights is not None:
             weights = weights.reshape(*run.steps.shape, -1)
-        return Made(locations, lambda: _joined([(chunk.kept, chunk.points) for chunk in chunks]), weights, info)
+        return Made(locations, lambda: run.points, weights, info)
 
-    def _weights(self, chunks: "list[Chunk]") -> Any:
+    def _weights(self, functions: Any) -> Any:
         """Those of calibrated draws `[lanes, n]`; they sum to one."""
-        functions = _joined([(chunk.kept, chunk.functions) for chunk in chunks])
         return tilt_on_host(functions) if is_cpu() else self._run("tilt", functions)
 
     def info(self, modes: Modes, chains: list[list[Counted]], weights: Any) -> Info:
@@ -281,6 +349,7 @@ class Chains:
             has_failed=counted.failures > 0,
             density_evaluations=densities.reshape(shape),
             gradient_evaluations=gradients.reshape(shape),
+            is_cut=xp.full(shape, sampler.judged == "cut"),
         )
 
 
@@ -307,6 +376,6 @@ def _joined(parts: list[tuple[slice, Any]]) -> Any:
     return pieces[0] if len(pieces) == 1 else _xp().concatenate(pieces, axis=-1)
 
 
-def _lanes(table: Array) -> Array:
+def _lanes(table: Any) -> Any:
     """`[lanes, …]` from `[tile, K, …]`."""
     return table.reshape(-1, *table.shape[2:])

@@ -23,15 +23,20 @@ from jaxtyping import Array, Float, Int, Shaped
 from hamq.learning.calls import Drawer
 from hamq.learning.chunks import Call, Made
 from hamq.learning.devices import Devices, own_device
+from hamq.learning.identities import with_weights
 from hamq.learning.layout import Filled, Kept, Rows, lay_out
-from hamq.learning.pilot import adapted_step_size
+from hamq.learning.pilot import tuned_sampler
 from hamq.problem.grid import Grid
 from hamq.problem.lapack import calls_lapack
 from hamq.problem.problem import Problem, listed_actions, pair_name
 from hamq.problem.tables import check_covariances
+from hamq.sampling.cell_table import CELLS
 from hamq.sampling.draws import AbstractSampler, Info
+from hamq.sampling.hmc import HMC
 from hamq.types import HamqWarning, Key, as_key, is_cpu
 
+FEW = 30
+"""Even draws below which weights are warned of."""
 Progress = Callable[[str, int, int], None]
 """Told (what is being done, how many parts are done, of how many)."""
 
@@ -95,7 +100,7 @@ def draw_each(
     indices = np.arange(problem.num_states) if states is None else np.asarray(states)
     actions = np.broadcast_to(np.arange(problem.num_actions), (len(indices), problem.num_actions))
     drawn = draw_pairs(problem, sampler, indices, actions, key=draw_key, coupled=coupled)
-    warn_of(problem, drawn.info)
+    warn_of(problem, drawn.info, sampler)
     return drawn._replace(cost=drawn.cost.plus(preparation))
 
 
@@ -111,7 +116,10 @@ def prepare(problem: Problem, sampler: AbstractSampler, *, key: Key, by_calls: b
     if is_cpu() and (by_calls or sampler.needs_pilot):
         Drawer(problem, sampler).compile_ahead()
     if sampler.needs_pilot:
-        sampler, densities, gradients = adapted_step_size(problem, sampler, key=key)  # type: ignore[arg-type]
+        sampler, densities, gradients = tuned_sampler(problem, sampler, key=key)  # type: ignore[arg-type]
+        cost = cost.plus(Cost(0, densities, gradients))
+    if isinstance(sampler, HMC) and not problem.kernel.has_one_mode:
+        sampler, densities, gradients = with_weights(problem, sampler, key=jr.fold_in(key, 4))
         cost = cost.plus(Cost(0, densities, gradients))
     return sampler, cost
 
@@ -212,30 +220,51 @@ def _stop_at_failure(problem: Problem, states: np.ndarray, actions: np.ndarray, 
         s, a = (int(v) for v in failed[0])
         pair = pair_name(problem, int(states[s]), int(actions[s, a]))
         raise ValueError(
-            f"no valid draw at {pair} ({len(failed)} pairs failed): the density has no "
-            "finite value where the chain starts, or independent tries never fell into the box; check the log-density "
-            "there, or use HMC with walls='logit'."
+            f"no valid draw at {pair} ({len(failed)} pairs failed): no place of finite log-density was found in the box, or "
+            "independent tries never fell into it; check the log-density there. If it is −inf in most of the box, let it "
+            "fall with the distance from where it is finite instead (−1e3 times the distance): a search then finds the way."
         )
 
 
-def warn_of(problem: Problem, info: Info) -> None:
+def warn_of(problem: Problem, info: Info, sampler: AbstractSampler | None = None) -> None:
     """Says what is wrong with chains and weights, and what to change."""
-    pairs = info.is_stuck.size
+    pairs, is_cut = info.is_stuck.size, bool(np.any(info.is_cut))
     stuck = int(np.sum(info.is_stuck))
     if stuck:
-        _say(problem, f"{stuck} of {pairs} chains never moved; use a smaller step_size (None adapts it) or walls='logit'")
+        remedy = _independent(problem) if is_cut else "use a smaller step_size (None adapts it) or walls='logit'"
+        _say(problem, f"{stuck} of {pairs} chains never moved; {remedy}")
     uncrossed = int(np.sum((info.num_modes > 1) & (info.num_crossings == 0)))
     if uncrossed:
         _say(problem, f"{uncrossed} of {pairs} pairs have several modes that the chain did not cross; use more samples")
-    collapsed = int(np.sum(info.weight_share < 0.1))
-    if collapsed:
-        _say(problem, f"the weights of {collapsed} of {pairs} pairs have an effective size below 0.1 of the draws; use HMC")
+    _warn_of_weights(problem, info, sampler)
     outside = float(np.mean(info.outside))
     if outside > 0.01:
         _say(problem, f"{outside:.1%} of the draws lie outside the box; use a larger sharpness or walls='logit'")
     nonfinite = int(np.sum(info.num_nonfinite))
-    if nonfinite > 0.01 * info.num_nonfinite.size:
+    # Where a density is zero, trajectories that end there are rejected, as they must be.
+    if nonfinite > 0.01 * info.num_nonfinite.size and not is_cut:
         _say(problem, f"{nonfinite} trajectories ended in a non-finite energy and were rejected; use a smaller step_size")
+
+
+def _warn_of_weights(problem: Problem, info: Info, sampler: AbstractSampler | None) -> None:
+    """Of weights that leave few draws: a small share of many draws may still be enough."""
+    num_samples = getattr(sampler, "num_samples", 0)
+    collapsed = (info.weight_share < 0.1) & (info.weight_share * num_samples < FEW)
+    if not np.any(collapsed):
+        return
+    count = f"the weights of {int(np.sum(collapsed))} of {info.weight_share.size} pairs"
+    if isinstance(sampler, HMC):
+        _say(problem, f"{count} have an effective size below 0.1 of the draws; use calibrate=False")
+        return
+    worth = f"are worth fewer than {FEW} even draws" if num_samples else "have an effective size below 0.1 of the draws"
+    _say(problem, f"{count} {worth}; use more samples, or {_independent(problem).removeprefix('use ')}")
+
+
+def _independent(problem: Problem) -> str:
+    """A remedy for what chains or weights cannot do: independent draws from masses, where these can be tabulated."""
+    if problem.grid.dimension in CELLS:
+        return "use IID, which draws from the masses of the cells"
+    return "use more samples of HMC, and compare solutions of two keys"
 
 
 def _say(problem: Problem, sentence: str) -> None:

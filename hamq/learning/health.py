@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Array, Float, Num
+from jaxtyping import Array, Bool, Float, Num
 
 from hamq.exact.solution import Health
 from hamq.learning.backup import Stock
@@ -57,17 +57,42 @@ def health_of(
     """Of the draws kept for reuse, at the V that they led to; None for Exhaustive, which draws nothing."""
     if isinstance(sampler, Exhaustive):
         return None
-    num_chains = sampler.num_chains if isinstance(sampler, HMC) else None
     shape = problem.num_states, problem.num_actions
-    acceptance, stuck, effective = (np.full(shape, np.nan) for _ in range(3))
+    acceptance, stuck = (np.full(shape, np.nan) for _ in range(2))
+    if isinstance(sampler, HMC):
+        for block, diagnosis in zip(blocks, diagnoses, strict=True):
+            place = block.states[:, None], block.actions
+            acceptance[place], stuck[place] = diagnosis.acceptance, diagnosis.stuck
+    effective = pair_worth(problem, sampler, blocks, stocks, diagnoses, value).effective
+    return Health(*(_mean_of_drawn(table) for table in (acceptance, stuck, effective)))
+
+
+class PairWorth(NamedTuple):
+    """Of every pair that was drawn (NaN and False elsewhere): effective draws, and whether its chains disagree."""
+
+    effective: Float[np.ndarray, "S A"]
+    disagrees: Bool[np.ndarray, "S A"]
+
+
+def pair_worth(
+    problem: Problem,
+    sampler: AbstractSampler,
+    blocks: Sequence[Pairs],
+    stocks: Sequence[Stock],
+    diagnoses: Sequence[Diagnosis],
+    value: Float[np.ndarray, " S"],
+) -> PairWorth:
+    """What the draws of each pair are worth to the average of V; arguments as those of `health_of`."""
+    num_chains = sampler.chains if isinstance(sampler, HMC) else None
+    shape = problem.num_states, problem.num_actions
+    effective, disagrees = np.full(shape, np.nan), np.zeros(shape, bool)
     for block, stock, diagnosis in zip(blocks, stocks, diagnoses, strict=True):
         place = block.states[:, None], block.actions
         effective[place] = stock.locations.shape[-1] * diagnosis.weight_share.astype(np.float64)
-        if num_chains is None:
-            continue
-        acceptance[place], stuck[place] = diagnosis.acceptance, diagnosis.stuck
-        effective[place] /= _times(problem, stock, num_chains, diagnosis.stuck, value)
-    return Health(*(_mean_of_drawn(table) for table in (acceptance, stuck, effective)))
+        if num_chains is not None:
+            times, disagrees[place] = _times(problem, stock, num_chains, diagnosis.stuck, value)
+            effective[place] /= times
+    return PairWorth(effective, disagrees)
 
 
 def _mean_of_drawn(table: Float[np.ndarray, "S A"]) -> Float[np.ndarray, " S"]:
@@ -77,16 +102,41 @@ def _mean_of_drawn(table: Float[np.ndarray, "S A"]) -> Float[np.ndarray, " S"]:
         return np.where(is_drawn, table, 0).sum(axis=1) / is_drawn.sum(axis=1)
 
 
-def _times(problem, stock: Stock, num_chains: int, stuck: np.ndarray, value: np.ndarray) -> Float[np.ndarray, "R K"]:
-    """τ of every pair; n where V is the same at all draws because chains never moved. Each process sees to its own draws."""
+def _times(
+    problem, stock: Stock, num_chains: int, stuck: np.ndarray, value: np.ndarray
+) -> tuple[Float[np.ndarray, "R K"], Bool[np.ndarray, "R K"]]:
+    """τ of every pair, and whether its chains disagree. Each process sees to its own draws.
+
+    τ is n where V is the same at all draws because chains never moved.
+    """
     found = [_times_of(problem, np.asarray(own), num_chains, value) for own in stock.devices.parts(stock.locations)]
-    times = stock.rows.pairs(stock.devices.gather(stock.devices.dealt(found)))
-    return np.where(np.isnan(times), np.where(stuck > 0, stock.locations.shape[-1], 1), times)
+    times, apart = (stock.rows.pairs(stock.devices.gather(stock.devices.dealt(list(a)))) for a in zip(*found, strict=True))
+    return np.where(np.isnan(times), np.where(stuck > 0, stock.locations.shape[-1], 1), times), apart > 0
 
 
-def _times_of(problem, locations: np.ndarray, num_chains: int, value: np.ndarray) -> Float[np.ndarray, "tiles tile K"]:
-    times = [correlation_time(block, num_chains) for block in values_of(problem, locations, value)]
-    return np.concatenate(times).reshape(locations.shape[:3]).astype(np.float32)
+def _times_of(problem, locations: np.ndarray, num_chains: int, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """`[tiles, tile, K]` each, the second 1 where chains disagree."""
+    blocks = list(values_of(problem, locations, value))
+    times = np.concatenate([correlation_time(block, num_chains) for block in blocks])
+    apart = np.concatenate([chains_disagree(block, num_chains) for block in blocks])
+    return times.reshape(locations.shape[:3]).astype(np.float32), apart.reshape(locations.shape[:3]).astype(np.float32)
+
+
+def chains_disagree(values: Num[np.ndarray, "pairs n"], num_chains: int) -> Bool[np.ndarray, " pairs"]:
+    """Whether the means of chains differ by more than the draws within them explain, and by enough to matter.
+
+    With W the mean variance within chains and τ their own correlation time, means differ by chance with a variance of
+    W·τ/length; sixteen times as much has a probability below 1e-5 for 4 chains. One chain has nothing to disagree with.
+    """
+    if num_chains < 2:
+        return np.zeros(len(values), bool)
+    x = values.astype(np.float64).reshape(len(values), num_chains, -1)
+    length = x.shape[2]
+    within, between = x.var(axis=2).mean(axis=1), x.mean(axis=2).var(axis=1, ddof=1)
+    alone = correlation_time((x - x.mean(axis=2, keepdims=True)).reshape(len(values), -1), num_chains)
+    by_chance = within * np.where(np.isnan(alone), 1, alone) / length
+    scale = np.maximum(np.abs(x).max(axis=(1, 2)), 1e-300)
+    return (between > 16 * by_chance) & (between > 0.1 * within) & (between > (1e-6 * scale) ** 2)
 
 
 def values_of(

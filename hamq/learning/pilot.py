@@ -1,12 +1,22 @@
-"""The step size of a density that is not the Gaussian it was scaled for, found on a few pairs before the draws that count.
+"""Size and number of the leapfrog steps of a density that is not the Gaussian they were scaled for, found on a few pairs.
 
-All candidates run at once on the same pairs, which are chosen by the key alone: the same step whatever the batching. They
-run in the program that makes the draws that count.
+The step size is the largest candidate whose mean acceptance is 0.8. All candidates run at once on the same pairs, which are
+chosen by the key alone: the same step whatever the batching.
+
+Then several chains of each of some pairs spend the same gradients with trajectories of each length. With σ² the variance of
+a function over all draws of a pair, whatever the length, the mean of one chain has a variance of about
+
+    max(variance of the chains' means, σ² − mean variance within a chain):
+
+the first is what chains that move well differ by; the second sees chains that have not left the place where they began,
+whose means are all the same. The length that makes it smallest, averaged over coordinates, their squares and pairs, is
+taken. All of it runs in the program that makes the draws that count.
 """
 
+import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.random as jr
@@ -17,7 +27,8 @@ from hamq.learning.chunks import Call, Chains
 from hamq.learning.layout import call_shape
 from hamq.problem.actions import ProductActions
 from hamq.problem.problem import Problem
-from hamq.sampling.hmc import HMC
+from hamq.sampling.cell_table import CELLS
+from hamq.sampling.hmc import HMC, NUM_LEAPFROG
 from hamq.types import Key, np_generator
 
 CANDIDATES = tuple(0.7 * 0.75**k for k in range(10))
@@ -25,19 +36,50 @@ NUM_PAIRS = 24
 NUM_DRAWS = 16
 GOAL = 0.8
 
+LENGTHS = (2, 5, 10, 20, 40)
+"""Leapfrog steps that are tried; the shortest only where a table of cells proposes jumps that reach everywhere."""
+NUM_COMPARED, NUM_CHAINS = 32, 4
+"""Pairs on which lengths are compared, and chains of each."""
+GRADIENTS = 160
+"""That a chain spends on each length."""
+UNSEEN = 0.05
+"""Of σ²: what the variance within a chain may lack by chance."""
+GAIN = 1.15
+"""How much worse than the best length the usual one must be to be given up."""
 
-def adapted_step_size(problem: Problem, sampler: HMC, *, key: Key) -> tuple[HMC, int, int]:
-    """The sampler with the largest step whose mean acceptance is 0.8 or more; density and gradient evaluations spent."""
-    states, actions = pilot_pairs(problem, key=jr.fold_in(key, 1))
-    trial = HMC(NUM_DRAWS, sampler.num_leapfrog, CANDIDATES[0], sampler.walls, sampler.sharpness, sampler.num_warmup)
+
+class Tuned(NamedTuple):
+    """A sampler with its steps, and the evaluations that finding them took."""
+
+    sampler: HMC
+    density_evaluations: int
+    gradient_evaluations: int
+
+
+def tuned_sampler(problem: Problem, sampler: HMC, *, key: Key) -> Tuned:
+    """The sampler with a step size, and with a number of steps where it has none."""
+    tuned = Tuned(sampler, 0, 0)
+    if sampler.step_size is None:
+        tuned = _with_step(problem, sampler, key=key)
+    if sampler.num_leapfrog is not None:
+        return tuned
+    length, densities, gradients = _best_length(problem, tuned.sampler, key=jr.fold_in(key, 3))
+    settled = dataclasses.replace(tuned.sampler, num_leapfrog=length, varies=length != NUM_LEAPFROG)
+    return Tuned(settled, tuned.density_evaluations + densities, tuned.gradient_evaluations + gradients)
+
+
+def _with_step(problem: Problem, sampler: HMC, *, key: Key) -> Tuned:
+    states, actions = pilot_pairs(problem, NUM_PAIRS, key=jr.fold_in(key, 1))
+    trial = HMC(NUM_DRAWS, sampler.steps, CANDIDATES[0], sampler.walls, sampler.sharpness, sampler.num_warmup)
     call, steps = _trials(states, actions)
     (made,) = Chains(problem, trial).draw([call], key=jr.fold_in(key, 2), steps=steps)
     info = jax.tree.map(lambda of_lanes: np.asarray(of_lanes).reshape(-1)[: NUM_PAIRS * len(CANDIDATES)], made.info)
     means = np.nan_to_num(info.acceptance).reshape(NUM_PAIRS, len(CANDIDATES)).mean(axis=0)
     good = np.flatnonzero(means >= GOAL)
-    best = int(good[0]) if len(good) else len(CANDIDATES) - 1
+    # Where none is accepted so often, as at jumps of the density, the way that is made counts.
+    best = int(good[0]) if len(good) else int(np.argmax(means * np.asarray(CANDIDATES)))
     densities, gradients = (int(counts.sum()) for counts in (info.density_evaluations, info.gradient_evaluations))
-    return sampler.with_step(CANDIDATES[best]), densities, gradients
+    return Tuned(sampler.with_step(CANDIDATES[best]), densities, gradients)
 
 
 def _trials(states: Float[np.ndarray, "P d"], actions: Float[np.ndarray, "P *k"]) -> tuple[Call, np.ndarray]:
@@ -51,16 +93,86 @@ def _trials(states: Float[np.ndarray, "P d"], actions: Float[np.ndarray, "P *k"]
     return Call(states, actions, streams, True), steps
 
 
-def pilot_pairs(problem: Problem, *, key: Key) -> tuple[Float[np.ndarray, "P d"], Float[np.ndarray, "P *k"]]:
+def _best_length(problem: Problem, sampler: HMC, *, key: Key) -> tuple[int, int, int]:
+    """(leapfrog steps, densities, gradients): longer ones are tried as long as they are better than all before."""
+    call, num_pairs = _several_chains(problem, key=jr.fold_in(key, 1))
+    lengths = [length for length in LENGTHS if length >= NUM_LEAPFROG or problem.grid.dimension in CELLS]
+    longest = sampler.num_warmup + GRADIENTS // (lengths[0] + 1)
+    modes, drawn, densities, gradients, best = None, [], 0, 0, 0
+    for length in lengths:
+        trial = dataclasses.replace(
+            sampler, num_samples=max(2, GRADIENTS // (length + 1)), num_chains=1, num_leapfrog=length,
+            dispersed=False, varies=length != NUM_LEAPFROG,
+        )  # fmt: skip
+        (run,) = Chains(problem, trial, chunk=longest).run([call], key=jr.fold_in(key, 2), modes=modes)
+        if modes is None:
+            modes = run.modes
+            densities, gradients = (num_pairs * int(np.asarray(counts)[0]) for counts in modes[-3:-1])
+        of_chain = trial.evaluations_of_chains(True, problem.grid.dimension)
+        densities, gradients = (
+            densities + num_pairs * NUM_CHAINS * of_chain[0],
+            gradients + num_pairs * NUM_CHAINS * of_chain[1],
+        )
+        drawn.append(functions_of(problem, _of_pairs(np.asarray(run.points), num_pairs)))
+        errors = errors_of_chains(drawn)
+        best = int(errors.argmin())
+        if length > NUM_LEAPFROG and best < len(drawn) - 1:
+            break
+    usual = lengths.index(NUM_LEAPFROG)
+    best = usual if errors[usual] <= GAIN * errors.min() else best
+    return lengths[best], densities, gradients
+
+
+def _several_chains(problem: Problem, *, key: Key) -> tuple[Call, int]:
+    """A call of `NUM_CHAINS` chains per pair: a row has two pairs, which share their random numbers."""
+    tile, lanes = call_shape()
+    row, lane = np.divmod(np.arange(tile * lanes), lanes)
+    pair = (row // NUM_CHAINS) * lanes + lane
+    pair = pair % NUM_COMPARED  # what is left of the call is made and not looked at
+    states, actions = pilot_pairs(problem, NUM_COMPARED, key=key)
+    tables = states[pair], actions[pair], row.astype(np.uint32)
+    states, actions, streams = (a.reshape(tile, lanes, *a.shape[1:]) for a in tables)
+    return Call(states, actions, streams, True), NUM_COMPARED
+
+
+def _of_pairs(points: Float[np.ndarray, "tile K d n"], num_pairs: int) -> Float[np.ndarray, "P chains n d"]:
+    tile, lanes, d, n = points.shape
+    by_chain = points.reshape(tile // NUM_CHAINS, NUM_CHAINS, lanes, d, n)
+    return np.moveaxis(by_chain, (2, 3), (1, 4)).reshape(-1, NUM_CHAINS, n, d)[:num_pairs].astype(np.float64)
+
+
+def functions_of(problem: Problem, points: Float[np.ndarray, "P chains n d"]) -> Float[np.ndarray, "P chains n f"]:
+    """Coordinates and their squares; sine and cosine on circles."""
+    grid = problem.grid
+    share = (points - np.asarray(grid.lower)) / np.asarray(grid.widths)
+    circle = np.asarray(grid.periodic)
+    turn = 2 * np.pi * share
+    first, second = np.where(circle, np.sin(turn), share), np.where(circle, np.cos(turn), (share - 0.5) ** 2)
+    return np.concatenate([first, second], axis=-1)
+
+
+def errors_of_chains(values: Sequence[Float[np.ndarray, "P chains _ f"]]) -> Float[np.ndarray, " lengths"]:
+    """Mean squared error of one chain's mean, in variances of the function, for each kind of chain."""
+    means = np.stack([v.mean(axis=2) for v in values])
+    within = np.stack([v.var(axis=2).mean(axis=1) for v in values])
+    centre = means.mean(axis=(0, 2), keepdims=True)
+    total = np.stack([v.var(axis=2) for v in values]) + (means - centre) ** 2
+    total = np.maximum(total.mean(axis=(0, 2)), 1e-12)
+    between = (means.var(axis=2, ddof=1) / total).mean(axis=(1, 2))
+    unseen = 1 - (within / total).mean(axis=(1, 2)) - UNSEEN
+    return np.maximum(between, unseen)
+
+
+def pilot_pairs(problem: Problem, num: int, *, key: Key) -> tuple[Float[np.ndarray, "P d"], Float[np.ndarray, "P *k"]]:
     """States on grid points and actions, chosen axis by axis, so that a grid of any size can be asked."""
     random, grid = np_generator(key), problem.grid
-    states = _combined([grid.axis_nodes(i) for i in range(grid.dimension)], random)
+    states = _combined([grid.axis_nodes(i) for i in range(grid.dimension)], num, random)
     if isinstance(problem.actions, ProductActions):
-        return states, _combined(problem.actions.levels, random)
+        return states, _combined(problem.actions.levels, num, random)
     actions = np.asarray(problem.actions, np.float32)
-    return states, actions[random.integers(len(actions), size=NUM_PAIRS)]
+    return states, actions[random.integers(len(actions), size=num)]
 
 
-def _combined(axes: Sequence[Any], random: np.random.Generator) -> Float[np.ndarray, "P axes"]:
+def _combined(axes: Sequence[Any], num: int, random: np.random.Generator) -> Float[np.ndarray, "P axes"]:
     """One value of each axis, chosen independently, for every pilot pair."""
-    return np.stack([random.choice(np.asarray(values, np.float32), NUM_PAIRS) for values in axes], axis=-1)
+    return np.stack([random.choice(np.asarray(values, np.float32), num) for values in axes], axis=-1)

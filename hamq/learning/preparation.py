@@ -94,7 +94,7 @@ class Run:
             progress = self.progress if self.settings.draws == "regenerate" else None
             found, info, spent = recipe.expected(self.problem, value, progress)
             if t == 0:
-                warn_of(self.problem, info)
+                warn_of(self.problem, info, self.sampler)
             expected[block.states[:, None], block.actions] = found
             cost = cost.plus(spent)
         return expected, cost
@@ -249,7 +249,7 @@ def _stock(
         stock, info, spent = draw_stock(
             problem, sampler, block, key=key, coupled=settings.coupled, devices=devices, progress=progress
         )
-        warn_of(problem, info)
+        warn_of(problem, info, sampler)
         stocks.append(stock)
         diagnoses.append(diagnose(info))
         cost = cost.plus(spent)

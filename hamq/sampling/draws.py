@@ -42,6 +42,7 @@ class Info(NamedTuple):
     num_nonfinite   trajectories that ended in a non-finite energy (they are rejected)
     weight_share    effective sample size of the weights, as a fraction of the draws
     has_failed      there is no valid draw: a start of no finite density, or tries that ran out
+    is_cut          the density was seen to jump, or to be cut to zero inside of the box, in some pairs of the problem
     density_evaluations, gradient_evaluations   what the pair cost, mode search included
     """
 
@@ -54,6 +55,7 @@ class Info(NamedTuple):
     num_nonfinite: Int[Array, "*batch"]
     weight_share: Float[Array, "*batch"]
     has_failed: Shaped[Array, "*batch"]
+    is_cut: Shaped[Array, "*batch"]
     density_evaluations: Int[Array, "*batch"]
     gradient_evaluations: Int[Array, "*batch"]
 
@@ -68,6 +70,7 @@ def make_info(
     num_nonfinite: ScalarLike = 0,
     weight_share: ScalarLike = 1.0,
     has_failed: ScalarLike = False,
+    is_cut: ScalarLike = False,
     density_evaluations: ScalarLike = 0,
     gradient_evaluations: ScalarLike = 0,
 ) -> Info:
@@ -86,6 +89,7 @@ def make_info(
         nonfinite,
         weight_share,
         jnp.asarray(has_failed, bool),
+        jnp.asarray(is_cut, bool),
         densities,
         gradients,
     )

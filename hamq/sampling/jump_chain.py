@@ -33,6 +33,7 @@ from hamq.sampling.jumps import (
     picked,
     propose,
     propose_coordinate,
+    tabled_shares,
     times_lanes,
 )
 from hamq.sampling.modes import Modes
@@ -55,12 +56,20 @@ def run_jumping_chain(
     step_size: Float[Array, ""],
     start: ChainState,
     noise: ChainNoise,
-    num_leapfrog: int,
+    lengths: Int[Array, " num"],
     count: Int[Array, ""] | int | None = None,
 ) -> tuple[ChainState, Chain]:
-    """The last state and all others: one jump and one trajectory for each of the first `count` random numbers."""
+    """The last state and all others: one jump and one trajectory for each of the first `count` random numbers.
+
+    `lengths` are the leapfrog steps of each trajectory, the same for all chains of a batch: values, so that chains of any
+    length share one program.
+    """
     arrays, rest = eqx.partition(potential, eqx.is_array)
-    given, structure = jax.tree.flatten((start, noise, modes, step_size, arrays))
+    tabled = None
+    if modes.table is not None:
+        assert isinstance(noise.jump, JumpNoise)
+        tabled = tabled_shares(modes.table, noise.jump)
+    given, structure = jax.tree.flatten((start, (noise, lengths, tabled), modes, step_size, arrays))
     count = jnp.asarray(len(noise.log_uniform) if count is None else count, jnp.int32)
 
     def run(count, *given):
@@ -68,7 +77,7 @@ def run_jumping_chain(
         start, noise, modes, step, arrays = jax.tree.unflatten(structure, given)
         lanes = Lanes(box_of(potential), modes, step, over_lanes((arrays,), (rest,), size))
         start = ChainState(*(jnp.broadcast_to(a, (*a.shape[:-1], size)) for a in start))
-        step = functools.partial(_transition, lanes, num_leapfrog)
+        step = functools.partial(_transition, lanes)
         end, made = scan_some(step, start, noise, count[0])
         return *end, *made
 
@@ -78,13 +87,16 @@ def run_jumping_chain(
 
 
 def _transition(
-    lanes: Lanes, num_leapfrog: int, state: ChainState, noise: ChainNoise
+    lanes: Lanes, state: ChainState, given: tuple[ChainNoise, Int[Array, " 1"], Float[Array, "d _"] | None]
 ) -> tuple[ChainState, tuple[Array, Array, Array, Array]]:
     """(state, (position, gradient, energy gained, whether the jump was accepted)) of each lane."""
+    noise, length, tabled = given
     assert noise.mass_choice is not None
     mass = _mass(lanes, noise.mass_choice)
-    jump = _whole if state.position.shape[0] <= MAX_WHOLE else _by_coordinates
-    place, log_ratio, log_uniform, has_moved = jump(lanes, state, noise)
+    if state.position.shape[0] <= MAX_WHOLE:
+        place, log_ratio, log_uniform, has_moved = _whole(lanes, state, noise, tabled)
+    else:
+        place, log_ratio, log_uniform, has_moved = _by_coordinates(lanes, state, noise)
 
     def evaluate(potential, y, w, place, is_jump):
         drifted, w = potential.fold(y + w, w)
@@ -105,7 +117,7 @@ def _transition(
         return start, now, w, has_jumped | is_accepted
 
     carry = (state, state, jnp.zeros_like(state.position), jnp.zeros_like(state.energy, bool))
-    state, end, w, has_jumped = jax.lax.fori_loop(0, num_leapfrog + 1, turn, carry)
+    state, end, w, has_jumped = jax.lax.fori_loop(jnp.int32(0), length[0] + 1, turn, carry)
     end_momentum = mass.momentum(w + 0.5 * mass.kicked(end.gradient))
     gain = state.energy - end.energy + 0.5 * jnp.sum(noise.momentum**2 - end_momentum**2, axis=0)
     state = choose_state(noise.log_uniform < gain, end, state)
@@ -137,10 +149,10 @@ def _mass(lanes: Lanes, choice: Float[Array, " _"]) -> Mass:
     return Mass(step * picked(is_one, lanes.modes.factors), picked(is_one, lanes.modes.inverse_factors) / step)
 
 
-def _whole(lanes: Lanes, state: ChainState, noise: ChainNoise):
+def _whole(lanes: Lanes, state: ChainState, noise: ChainNoise, tabled: Float[Array, "d _"] | None):
     """(place, log q(y)/q(place), log of the uniform, True): independence Metropolis for the whole vector."""
     assert isinstance(noise.jump, JumpNoise)
-    place = propose(lanes.box, lanes.modes, noise.jump)
+    place = propose(lanes.box, lanes.modes, noise.jump, tabled)
     log_ratio = log_proposal(lanes.box, lanes.modes, state.position) - log_proposal(lanes.box, lanes.modes, place)
     return place, log_ratio, noise.jump.log_uniform, True
 

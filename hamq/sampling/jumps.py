@@ -24,11 +24,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from hamq.sampling.cell_table import CellTable, log_height_at, shares_of
 from hamq.sampling.modes import Modes
 from hamq.sampling.walls import AbstractPotential, LogitPotential
 
 WIDENING = 1.2
 EVEN_SHARE = 0.1
+TABLE_SHARE = 0.8
+"""Of proposals from a table of cells (`cell_table.py`), which has an even part of its own, where there is one."""
 MARGINAL_WIDENING = 1.5
 MARGINAL_EVEN_SHARE = 0.2
 MAX_WHOLE = 3
@@ -111,26 +114,41 @@ def times_lanes(matrix: Float[Array, "... d d _"], vector: Float[Array, "... d _
     return _sum([matrix[..., :, j, :] * vector[..., None, j, :] for j in range(vector.shape[-2])])
 
 
-def propose(box: Box, modes: Modes, noise: JumpNoise) -> Float[Array, "d _"]:
-    """One proposal for each lane."""
+def propose(box: Box, modes: Modes, noise: JumpNoise, tabled: Float[Array, "d _"] | None = None) -> Float[Array, "d _"]:
+    """One proposal for each lane; `tabled` are those of its table, as shares of the box, where it has one."""
     is_one = one_of(jnp.exp(modes.log_weights), noise.choice[1])
     near_mode = picked(is_one, modes.positions) + WIDENING * times_lanes(picked(is_one, modes.factors), noise.student)
-    y = jnp.where(noise.choice[:1] < EVEN_SHARE, _even(box, noise.even), near_mode)
-    return _wrapped(box, y)
+    anywhere, part = (noise.even, EVEN_SHARE) if tabled is None else (tabled, TABLE_SHARE)
+    return _wrapped(box, jnp.where(noise.choice[:1] < part, _even(box, anywhere), near_mode))
 
 
 def log_proposal(box: Box, modes: Modes, y: Float[Array, "d _"]) -> Float[Array, " _"]:
     """log density of `propose` over y."""
     d = y.shape[0]
     offset = _difference(box, y[None], modes.positions)
-    heights = (1 - EVEN_SHARE) * (3 / 8 / WIDENING) ** d * jnp.exp(modes.log_weights - modes.log_volumes)
+    part = EVEN_SHARE if modes.table is None else TABLE_SHARE
+    heights = (1 - part) * (3 / 8 / WIDENING) ** d * jnp.exp(modes.log_weights - modes.log_volumes)
     density = 0.0
     for shift in _shifts(box):
         t = times_lanes(modes.inverse_factors, offset + jnp.asarray(shift, y.dtype)[None, :, None]) / WIDENING
         spread = functools.reduce(jnp.multiply, [1 + t[:, i] ** 2 / 4 for i in range(d)])
         density = density + _sum([*(heights / (spread**2 * jnp.sqrt(spread)))])
     log_even = _sum([*_log_even(box, y)])
-    return jnp.log(density + EVEN_SHARE * jnp.exp(log_even))
+    if modes.table is not None:
+        log_even = log_even + log_height_at(modes.table, _share(box, y))
+    return jnp.log(density + part * jnp.exp(log_even))
+
+
+def tabled_shares(table: CellTable, noise: JumpNoise) -> Float[Array, "n d"]:
+    """What the table of one chain proposes for n jumps: it does not depend on where the chain is."""
+    # Below TABLE_SHARE the first number decides that it is the table's turn: what is left of it chooses the cell.
+    return shares_of(table, jnp.clip(noise.choice[:, 0] / TABLE_SHARE, 0, 1 - 1e-7), noise.even)
+
+
+def _share(box: Box, y: Float[Array, "d _"]) -> Float[Array, "d _"]:
+    """The place of y on each axis of the box."""
+    lower, upper = (jnp.asarray(ends[:, None], y.dtype) for ends in (box.lower, box.upper))
+    return jnp.where(jnp.asarray(box.is_logit)[:, None], jax.nn.sigmoid(y), (y - lower) / (upper - lower))
 
 
 class Marginals(NamedTuple):

@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Int
 
 from hamq.problem.kernel import CorrelatedDensity, ProductDensity, times
 from hamq.problem.small_matrix import cholesky, inverse_lower, raised_cholesky, solve_positive
+from hamq.sampling.cell_table import CellTable, make_table, num_evaluations
 from hamq.sampling.leapfrog import apply
 from hamq.sampling.walls import AbstractPotential, LogitPotential, ReflectPotential
 
@@ -47,6 +48,8 @@ class Modes(NamedTuple):
     count: Int[Array, ""]
     density_evaluations: Int[Array, ""]
     gradient_evaluations: Int[Array, ""]
+    table: CellTable | None = None
+    """The density on cells, where jumps are proposed from one."""
 
 
 def find_modes(potential: AbstractPotential, state: Float[Array, " d"]) -> Modes:
@@ -56,6 +59,15 @@ def find_modes(potential: AbstractPotential, state: Float[Array, " d"]) -> Modes
     if isinstance(potential.density, CorrelatedDensity):
         return _correlated_mode(potential, potential.density)
     return _search(potential, state)
+
+
+def with_table(potential: AbstractPotential, modes: Modes) -> Modes:
+    """The modes with a table of cells, in dimensions that have one."""
+    num = num_evaluations(potential.grid.dimension)
+    if not num:
+        return modes
+    densities = modes.density_evaluations + jnp.asarray(num, jnp.int32)
+    return modes._replace(table=make_table(potential), density_evaluations=densities)
 
 
 def _product_mode(potential: AbstractPotential, density: ProductDensity) -> Modes:

@@ -194,7 +194,7 @@ def _asked(sampler: AbstractSampler) -> tuple[int, int, float]:
     """(number of draws, leapfrog steps, their size) of HMC or Importance."""
     if isinstance(sampler, HMC):
         step_size = TRAJECTORY_STEP if sampler.step_size is None else sampler.step_size
-        return sampler.num_samples, sampler.num_leapfrog, step_size
+        return sampler.num_samples, sampler.steps, step_size
     assert isinstance(sampler, Importance)
     return sampler.num_samples, 0, TRAJECTORY_STEP
 

@@ -21,7 +21,7 @@ from hamq.tensor.solve import solve_tensor
 
 NOT_OPTIONS = {"problem", "exact", "callback", "progress", "resume", "key"}
 """Arguments of `solve` that the command line makes itself; `--seed` is the key."""
-NOT_GIVEN = {"tolerance"}
+NOT_GIVEN = {"tolerance", "varies", "judged"}
 """Fields of samplers that they fill in themselves."""
 
 

@@ -63,7 +63,7 @@ def drawn(name, states=None, key=0, coupled=True):
     if call not in KEPT:
         states = None if states is None else np.asarray(states)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("hamq.learning.draws.warn_of", lambda problem, info: None)  # six draws may stay in one mode
+            patch.setattr("hamq.learning.draws.warn_of", lambda *_: None)  # six draws may stay in one mode
             KEPT[call] = draw_each(counted_once(name), SAMPLERS[name][1], states, key=key, coupled=coupled)
     return KEPT[call]
 

@@ -9,6 +9,7 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.table_certificates import CERTIFICATE_MUTANTS
 from tests.mutants.table_certify_cli import CERTIFY_CLI_MUTANTS
 from tests.mutants.table_compile import COMPILE_MUTANTS
+from tests.mutants.table_densities import DENSITY_MUTANTS
 from tests.mutants.table_diagnostics import DIAGNOSTIC_MUTANTS
 from tests.mutants.table_faults import FAULT_MUTANTS
 from tests.mutants.table_scale import SCALE
@@ -907,6 +908,7 @@ MUTANTS = [
     *CERTIFICATE_MUTANTS,
     *COMPILE_MUTANTS,
     *CERTIFY_CLI_MUTANTS,
+    *DENSITY_MUTANTS,
     *DIAGNOSTIC_MUTANTS,
     *FAULT_MUTANTS,
     *SCALE,

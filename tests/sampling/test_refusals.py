@@ -158,7 +158,8 @@ def test_stiff_soft_walls():
 SENTENCES = {
     "3 of 84 chains never moved; use a smaller step_size (None adapts it) or walls='logit'": {"is_stuck": 3},
     "3 of 84 pairs have several modes that the chain did not cross; use more samples": {"num_modes": 3},
-    "the weights of 3 of 84 pairs have an effective size below 0.1 of the draws; use HMC": {"weight_share": 3},
+    "the weights of 3 of 84 pairs have an effective size below 0.1 of the draws; use more samples, or IID, which draws "
+    "from the masses of the cells": {"weight_share": 3},
     "3.6% of the draws lie outside the box; use a larger sharpness or walls='logit'": {"outside": 3},
     "6 trajectories ended in a non-finite energy and were rejected; use a smaller step_size": {"num_nonfinite": 3},
 }
@@ -193,7 +194,10 @@ def test_weights_that_collapse():
     def ring(next_state, state, action):
         return -2000 * (jnp.sum(next_state**2) - 0.6) ** 2 + 0 * action * state[0]
 
-    with pytest.warns(HamqWarning, match=r"mine: the weights of \d+ of 54 pairs have an effective size below 0.1"):
+    with pytest.warns(
+        HamqWarning,
+        match=r"mine: the weights of \d+ of 54 pairs are worth fewer than 30 even draws",
+    ):
         draw_each(user_problem(ring, d=3), Importance(100), key=0)
 
 
