@@ -96,12 +96,15 @@ def _value(masses, rewards, discount, policy) -> np.ndarray:
     return np.linalg.solve(np.eye(len(policy)) - discount * masses[every, policy], rewards[every, policy])
 
 
-def expected_returns(truth: Reference, policy: np.ndarray, steps: int) -> np.ndarray:
-    """What a policy is paid in so many steps from each node, `[S]`: the mean of a simulation, without its noise."""
-    every, value = np.arange(len(policy)), np.zeros(len(policy))
+def expected_returns(truth: Reference, policy: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """(mean, variance) of what a policy is paid in so many steps from each node, `[S]`: a simulation without its noise."""
+    every, discount = np.arange(len(policy)), truth.density.discount
+    rewards, moves = truth.rewards[every, policy], truth.masses[every, policy]
+    mean, square = np.zeros(len(policy)), np.zeros(len(policy))
     for _ in range(steps):
-        value = truth.rewards[every, policy] + truth.density.discount * truth.masses[every, policy] @ value
-    return value
+        square = rewards**2 + 2 * discount * rewards * (moves @ mean) + discount**2 * moves @ square
+        mean = rewards + discount * moves @ mean
+    return mean, np.maximum(square - mean**2, 0)
 
 
 def simulated_returns(density: Density, policy, starts: np.ndarray, steps: int, seed: int = 0) -> np.ndarray:

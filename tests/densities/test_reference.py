@@ -116,8 +116,20 @@ def test_q_star_is_a_fixed_point_and_its_policy_loses_nothing():
     backed_up = truth.rewards + 0.9 * truth.masses @ truth.value
     np.testing.assert_allclose(truth.q, backed_up, atol=1e-10)
     np.testing.assert_allclose(policy_value(truth, truth.policy), truth.value, atol=1e-9)
-    np.testing.assert_allclose(expected_returns(truth, truth.policy, 300), truth.value, atol=1e-9)
+    np.testing.assert_allclose(expected_returns(truth, truth.policy, 300)[0], truth.value, atol=1e-9)
     assert truth.loss(np.zeros(21, int)) > 0.01
+
+
+def test_returns_have_the_mean_and_variance_of_a_simulation():
+    truth, generator, count = reference(BY_NAME["gap"]), np.random.default_rng(2), 20_000
+    at, total = np.full(count, 5), np.zeros(count)
+    for t in range(3):
+        total += 0.9**t * truth.rewards[at, truth.policy[at]]
+        reached = np.cumsum(truth.masses[at, truth.policy[at]], axis=1)
+        at = (reached < generator.random((count, 1))).sum(axis=1).clip(0, 20)
+    mean, variance = (each[5] for each in expected_returns(truth, truth.policy, 3))
+    assert abs(total.mean() - mean) < 5 * np.sqrt(variance / count)
+    assert total.var() == pytest.approx(variance, rel=0.05)
 
 
 def test_more_independent_draws_are_worth_more():
