@@ -10,6 +10,10 @@ Densities of one grid share the library's compiled programs (`tests/densities/pr
 its outcome in the record, benchmarks/records/bank.json.
 """
 
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy: two threads on small matrices are slower than one
+
 import argparse
 import dataclasses
 import json

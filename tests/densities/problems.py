@@ -25,10 +25,10 @@ def pose(density: Density) -> hamq.Problem:
     return _problem(density, jnp.asarray(density.actions, jnp.float32), logdensity, _reward(density.reward, False))
 
 
-def pose_all(densities: Sequence[Density]) -> list[hamq.Problem]:
+def pose_all(densities: Sequence[Density], size: int = 8) -> list[hamq.Problem]:
     """The same problems with actions `[A, 2]`, those of one grid with the same functions: compiled once for all of them."""
     found: dict[str, hamq.Problem] = {}
-    for group in groups(densities):
+    for group in groups(densities, size):
         logdensity, reward = _switch(group), _reward(group[0].reward, True)
         for i, density in enumerate(group):
             actions = jnp.asarray([(value, i) for value in density.actions], jnp.float32)
