@@ -17,6 +17,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy: two threads 
 import argparse
 import dataclasses
 import json
+import math
 import platform
 import sys
 import time
@@ -82,6 +83,8 @@ def main(arguments: list[str] | None = None) -> int:
 
     def keep(outcome: Outcome) -> None:
         kept = {k: v for k, v in dataclasses.asdict(outcome).items() if k not in ("density", "capability")}
+        if kept["number"] is not None and not math.isfinite(kept["number"]):
+            kept["number"] = None  # JSON has neither NaN nor infinity
         record["outcomes"].setdefault(outcome.density, {})[outcome.capability] = kept
         wrong.extend([outcome] if outcome.kind == "WRONG" else [])
         print(f"{time.strftime('%H:%M:%S')} {outcome.seconds:6.1f} s  {outcome}"[:300], flush=True)

@@ -114,9 +114,7 @@ def _cell(outcome: dict | None) -> str:
     if outcome is None:
         return ""
     kind = f"**{outcome['kind']}**" if outcome["kind"] == "WRONG" else outcome["kind"]
-    number = outcome["number"]
-    # JSON has NaN and infinity as Python writes them; a reader has words.
-    return kind if number is None or number != number else f"{kind} {number:.2g}"
+    return kind if outcome["number"] is None else f"{kind} {outcome['number']:.2g}"
 
 
 def _descriptions(densities: dict) -> str:

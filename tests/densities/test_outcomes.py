@@ -87,7 +87,7 @@ def test_page_has_every_outcome(tmp_path):
     assert set(COLUMNS) == set(CAPABILITIES)
     about = {"dimension": 2, "points": [7, 7], "actions": 3, "law": "cell", "traits": ["ring"], "note": "", "doubt": 1e-6}
     cells = {"exact": {"kind": "right", "number": 0.012345}, "solve": {"kind": "WRONG", "number": None}}
-    cells["certify"] = {"kind": "refused", "number": float("nan")}
+    cells["certify"] = {"kind": "refused", "number": None}
     write_page({"densities": {"ring": about}, "outcomes": {"ring": cells}}, tmp_path / "page.md")
     text = (tmp_path / "page.md").read_text()
     assert "| ring | right 0.012 | **WRONG** | refused |" in text
