@@ -47,7 +47,7 @@ def test_half_of_the_budget_is_right_or_warned_about(name):
 
     def measure():
         solution = hamq.solve(problem, max_gradients=default_budget(problem) // 2)
-        allowed = max(0.02, 2 * sampled(density, 150).distance)
+        allowed = max(0.02, sampled(density, 150).distance)
         return Found(truth.distance(solution.q), allowed, not solution.converged, said=solution.result)
 
     outcome = judge(density, "solve", measure)
