@@ -6,6 +6,7 @@ ids, as few and as fast as see the bug.
 """
 
 from tests.mutants.mutant import Mutant
+from tests.mutants.table_bank import BANK_MUTANTS
 from tests.mutants.table_certificates import CERTIFICATE_MUTANTS
 from tests.mutants.table_certify_cli import CERTIFY_CLI_MUTANTS
 from tests.mutants.table_compile import COMPILE_MUTANTS
@@ -916,4 +917,5 @@ MUTANTS = [
     *STUDY_MUTANTS,
     *TENSOR,
     *USERS,
+    *BANK_MUTANTS,
 ]
