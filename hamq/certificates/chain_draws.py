@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float, Int
 from hamq.learning.chunks import Call, Chains, Made
 from hamq.learning.health import correlation_time
 from hamq.learning.layout import call_shape
-from hamq.learning.pilot import adapted_step_size, pilot_pairs
+from hamq.learning.pilot import NUM_PAIRS, pilot_pairs, tuned_sampler
 from hamq.problem.evaluation import numbers
 from hamq.problem.lapack import calls_lapack
 from hamq.problem.problem import Problem
@@ -80,10 +80,10 @@ class PairChains:
     def _settled(self) -> HMC:
         """The sampler with its step size and its number of draws."""
         key = jr.key(PILOT_KEY)
-        found, _, _ = adapted_step_size(self._continuous, _sampler(self.num_draws or FIRST_DRAWS), key=key)
+        found, _, _ = tuned_sampler(self._continuous, _sampler(self.num_draws or FIRST_DRAWS), key=key)
         if self.num_draws is not None:
             return found
-        states, actions = pilot_pairs(self._continuous, key=jr.fold_in(key, 1))
+        states, actions = pilot_pairs(self._continuous, NUM_PAIRS, key=jr.fold_in(key, 1))
         num = call_shape()[0] * call_shape()[1]
         states, actions = (np.resize(a, (num, *a.shape[1:])) for a in (states, actions))
         shares: list[tuple[float, HMC]] = []

@@ -54,7 +54,7 @@ def choose_sampler(problem: Problem, settings: Settings, budget: int, *, key: Ke
     least = cells.estimate(problem)[1] / pairs
     if least > affordable or pairs * problem.num_states * (4 + index) > room:
         return Choice(None, f"masses would take {least:,.0f} evaluations per pair or more", nothing)
-    states, actions = (a[:NUM_PAIRS] for a in pilot_pairs(problem, key=key))
+    states, actions = pilot_pairs(problem, NUM_PAIRS, key=key)
     rows = cells.rows_of(problem, states.astype(np.float64), actions.astype(np.float64), TOLERANCE, affordable)
     spent, mean = Cost(0, int(rows.evaluations.sum()), 0), float(rows.evaluations.mean())
     if np.mean(rows.errors <= TOLERANCE) < SETTLED or mean > affordable:

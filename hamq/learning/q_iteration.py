@@ -8,6 +8,7 @@ expectation is completed, because the reward is known.
 """
 
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -26,9 +27,10 @@ from hamq.learning.record import COLUMNS, Completed, Row, distance, finite_or_st
 from hamq.learning.selection import as_mask
 from hamq.learning.settings import Keeping, Part, Schedule, Selection, resolve
 from hamq.learning.sweep import Table
+from hamq.learning.worth import Worth, worth
 from hamq.problem.problem import Problem
 from hamq.sampling.draws import AbstractSampler
-from hamq.types import Key, as_key
+from hamq.types import HamqWarning, Key, as_key
 
 
 class State(NamedTuple):
@@ -177,10 +179,20 @@ def solve(
     if fair is not None:
         q = fair.q
         rows[-1] = rows[-1]._replace(distance=distance(q, exact))
-    converged, result = sentence(run, rows, "" if fair is None else fair.sentence)
+    told = _worth(run, q)
+    converged, result = sentence(run, rows, "" if fair is None else fair.sentence, told)
+    if told is not None and told.is_poor:
+        warnings.warn(f"{problem.name}: {told.sentence}.", HamqWarning, stacklevel=2)
     if run.stocks is not None and run.diagnoses is not None:
         health = health_of(problem, run.sampler, run.reused, run.stocks, run.diagnoses, q.max(axis=1))
     return Solution(problem, q, _history(rows), result, converged, health=health)
+
+
+def _worth(run: Run, q: Float[np.ndarray, "S A"]) -> Worth | None:
+    """What the kept draws of a density that is given as a function are worth; nobody doubts those of a Gaussian."""
+    if run.stocks is None or run.diagnoses is None or run.problem.kernel.has_one_mode:
+        return None
+    return worth(run.problem, run.sampler, run.reused, run.stocks, run.diagnoses, q.max(axis=1))
 
 
 def _history(rows: list[Row]) -> History:

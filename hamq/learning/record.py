@@ -9,6 +9,7 @@ from jaxtyping import Float
 from hamq.exact.solution import Solution
 from hamq.learning.draws import Cost
 from hamq.learning.preparation import Run
+from hamq.learning.worth import Worth
 from hamq.problem.problem import Problem, pair_name
 from hamq.sampling.exhaustive import Exhaustive
 from hamq.types import NonFiniteError
@@ -92,17 +93,23 @@ def _away(run: Run, rows: list[Row]) -> float:
     return sum(row.change for row in rows[-turn:]) * contraction / (1 - contraction)
 
 
-def sentence(run: Run, rows: list[Row], remark: str = "") -> tuple[bool, str]:
-    """(converged, what came out); `remark` is what was done to Q after the last iteration."""
+def sentence(run: Run, rows: list[Row], remark: str = "", told: Worth | None = None) -> tuple[bool, str]:
+    """(converged, what came out); `remark` is what was done to Q after the last iteration, `told` what draws are worth."""
     last, discount, wanted = rows[-1], run.problem.discount, run.settings.tolerance
     away = _away(run, rows)
     scale = max(abs(float(run.rewards.max())), abs(float(run.rewards.min()))) / (1 - discount)
     converged = is_settled(run, rows) if wanted is not None else away <= SETTLED * scale
-    how = "".join(f"{part}; " for part in (run.note, remark) if part)
+    worth = "" if told is None else told.sentence
+    how = "".join(f"{part}; " for part in (run.note, remark, worth) if part)
     early = sum(row.incomplete for row in rows)
     if early:
         how += f"the completion stopped early in {early} of {len(rows)} iterations (raise its max_iterations); "
     spent = f"{last.gradient_evaluations:,} gradients, {last.density_evaluations:,} densities"
+    if converged and told is not None and told.is_poor:
+        return (
+            False,
+            f"{how}Q changes by no more than {away:.2g}, but draws that are worth so little settle nothing ({spent})",
+        )
     if converged:
         return True, f"{how}settled to {away:.2g}{_of_what(run)} after {len(rows)} iterations ({spent})"
     if len(rows) > 10 and last.change > 2 * rows[len(rows) // 2].change:

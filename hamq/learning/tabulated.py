@@ -92,6 +92,7 @@ def _info(evaluations: np.ndarray) -> Info:
         num_modes=whole + 1,
         num_crossings=whole,
         num_nonfinite=whole,
+        is_cut=flags,
         weight_share=real + 1,
         has_failed=flags,
         density_evaluations=evaluations.astype(np.int32),

@@ -20,6 +20,8 @@ from hamq.sampling.hmc import HMC
 
 FEW = 10.0
 """Effective draws below which an average of V says little."""
+SHARE = 0.3
+"""The same, as a part of the draws, where there are few."""
 TOLERATED = 0.01
 """Share of the pairs that may be poor without being warned of."""
 
@@ -27,7 +29,7 @@ TOLERATED = 0.01
 class Worth(NamedTuple):
     """Of the pairs that were drawn: the median and the least effective number of draws, and how many pairs are poor.
 
-    A pair is poor if its draws are worth fewer than 10 independent ones, or if its chains disagree.
+    A pair is poor if its draws are worth fewer than `few` independent ones, or if its chains disagree.
     """
 
     median: float
@@ -36,6 +38,7 @@ class Worth(NamedTuple):
     num_disagreeing: int
     num_poor: int
     num_pairs: int
+    few: float
     remedy: str
 
     @property
@@ -49,7 +52,7 @@ class Worth(NamedTuple):
         worth = f"draws of a pair are worth {self.median:.3g} independent ones (median; least {self.least:.3g})"
         if not self.num_poor:
             return worth
-        parts = [f"{self.num_few} of {self.num_pairs} pairs have fewer than {FEW:g}"] if self.num_few else []
+        parts = [f"{self.num_few} of {self.num_pairs} pairs have fewer than {self.few:.3g}"] if self.num_few else []
         parts += [f"chains disagree in {self.num_disagreeing} of {self.num_pairs} pairs"] if self.num_disagreeing else []
         remedy = f"; {self.remedy}" if self.is_poor else ""
         return f"{worth}; {' and '.join(parts)}{remedy}"
@@ -73,7 +76,8 @@ def worth(
     found = pair_worth(problem, sampler, blocks, stocks, diagnoses, value)
     is_drawn = ~np.isnan(found.effective)
     effective, disagrees = found.effective[is_drawn], found.disagrees[is_drawn]
-    is_few = effective < FEW
+    few = min(FEW, SHARE * stocks[0].locations.shape[-1])  # of few draws no more can be asked
+    is_few = effective < few
     return Worth(
         median=float(np.median(effective)),
         least=float(effective.min()),
@@ -81,6 +85,7 @@ def worth(
         num_disagreeing=int(disagrees.sum()),
         num_poor=int((is_few | disagrees).sum()),
         num_pairs=len(effective),
+        few=few,
         remedy=_remedy(sampler, bool(disagrees.sum() > TOLERATED * len(disagrees))),
     )
 

@@ -141,7 +141,7 @@ def rows_of(
         masses = _direct_rows(problem, states, actions)
         cost = 0 if problem.is_product else problem.num_states
         rows = Integral(masses, np.zeros(len(masses)), np.full(len(masses), cost, np.int64))
-    bad = ~np.isfinite(rows.masses).all(axis=-1)
+    bad = np.asarray(~np.isfinite(rows.masses).all(axis=-1))
     if np.any(bad):
         first = int(np.argmax(bad))
         raise ValueError(
