@@ -106,10 +106,7 @@ def sentence(run: Run, rows: list[Row], remark: str = "", told: Worth | None = N
         how += f"the completion stopped early in {early} of {len(rows)} iterations (raise its max_iterations); "
     spent = f"{last.gradient_evaluations:,} gradients, {last.density_evaluations:,} densities"
     if converged and told is not None and told.is_poor:
-        return (
-            False,
-            f"{how}Q changes by no more than {away:.2g}, but draws that are worth so little settle nothing ({spent})",
-        )
+        return False, f"{how}Q moves by {away:.2g} at most, but draws that are worth so little settle nothing ({spent})"
     if converged:
         return True, f"{how}settled to {away:.2g}{_of_what(run)} after {len(rows)} iterations ({spent})"
     if len(rows) > 10 and last.change > 2 * rows[len(rows) // 2].change:

@@ -80,10 +80,11 @@ def _placed(array: np.ndarray) -> Any:
     return array if is_cpu() else jnp.asarray(array)
 
 
-def _info(evaluations: np.ndarray) -> Info:
+def _info(evaluations: Any) -> Info:
     """Of draws that cannot fail: a pair without masses was refused."""
-    shape, flags = evaluations.shape, np.zeros(evaluations.shape, bool)
-    whole, real = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
+    shape = evaluations.shape
+    made: tuple[Any, Any, Any] = np.zeros(shape, bool), np.zeros(shape, np.int32), np.zeros(shape, np.float32)
+    flags, whole, real = made
     return Info(
         acceptance=real + 1,
         is_stuck=flags,
