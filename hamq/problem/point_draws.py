@@ -19,7 +19,7 @@ from hamq.problem.evaluation import lifted, numbers
 from hamq.problem.problem import Problem
 from hamq.problem.programs import program
 from hamq.problem.quadrature import FIRST_VALUES, Refinement
-from hamq.problem.rules import num_points
+from hamq.problem.rules import make_rule, num_points, orders
 
 BOXES = {1: 64, 2: 16, 3: 8}
 """Boxes along each axis of a part, by dimension."""
@@ -131,15 +131,17 @@ def _points_of_parts(problem, states, actions, starts, sizes, uniforms) -> Float
 
 
 def _point_of_part(problem: Problem, shape: tuple[int, ...], state, action, start, size, uniforms) -> Float[Array, " d"]:
-    """A box by the density at its middle, and a place in it; the middle itself where that place has no density."""
+    """A box by the density at its middle, and a place in it; the middle itself where that place has no density.
+
+    A part that has no density at any middle has some at the points of its rule, or it would have no mass: the best of those.
+    """
     n, d = shape[0], len(shape)
     log_at = lifted(problem, problem.density(state, action))
     middles = (np.stack(np.meshgrid(*[np.arange(n)] * d, indexing="ij"), axis=-1).reshape(-1, d) + 0.5) / n
     logs = jax.vmap(lambda middle: log_at(start + size * middle))(jnp.asarray(middles))
     logs = jnp.where(jnp.isnan(logs), -jnp.inf, logs)
     largest = jnp.max(logs)
-    # Without density at any middle, what little the part has may be anywhere in it.
-    rest = jnp.where(jnp.isfinite(largest), jnp.exp(logs - jnp.where(jnp.isfinite(largest), largest, 0)), 1.0).reshape(shape)
+    rest = jnp.exp(logs - jnp.where(jnp.isfinite(largest), largest, 0)).reshape(shape)
     middle, place = [], []
     for axis in range(d):
         marginal = jnp.sum(rest.reshape(n, -1), axis=1)
@@ -151,7 +153,16 @@ def _point_of_part(problem: Problem, shape: tuple[int, ...], state, action, star
         place.append((k.astype(share.dtype) + share) / n)
         rest = rest[k]
     middle, place = start + size * jnp.stack(middle), start + size * jnp.stack(place)
-    return jnp.where(jnp.isfinite(log_at(place)), place, middle)
+    found = jnp.where(jnp.isfinite(log_at(place)), place, middle)
+    others = start[:, None] + size[:, None] * jnp.asarray(_rule_positions(d).T)
+    best = others[:, jnp.argmax(jnp.nan_to_num(jax.vmap(log_at, 1)(others), nan=-jnp.inf))]
+    return jnp.where(jnp.isfinite(largest), found, best)
+
+
+def _rule_positions(dimension: int) -> Float[np.ndarray, "M d"]:
+    """Points of all rules that a part may have had."""
+    orders_of = range(len(orders(dimension)))
+    return np.concatenate([make_rule(dimension, order, False).positions for order in orders_of])
 
 
 def _inside(problem: Problem, points: Float[np.ndarray, "P d"]) -> Float[np.ndarray, "P d"]:

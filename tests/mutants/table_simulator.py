@@ -17,8 +17,8 @@ SIMULATOR = [
     Mutant(
         "points-anywhere-in-a-part",
         "hamq/problem/point_draws.py",
-        old="jnp.where(jnp.isfinite(largest), jnp.exp(logs - jnp.where(jnp.isfinite(largest), largest, 0)), 1.0)",
-        new="jnp.ones_like(logs)",
+        old="rest = jnp.exp(logs - jnp.where(jnp.isfinite(largest), largest, 0)).reshape(shape)",
+        new="rest = jnp.ones_like(logs).reshape(shape)",
         tests=(f"{LAW}[gumbel-linear]",),
     ),
     Mutant(
@@ -31,8 +31,8 @@ SIMULATOR = [
     Mutant(
         "points-where-they-cannot-be",
         "hamq/problem/point_draws.py",
-        old="jnp.where(jnp.isfinite(log_at(place)), place, middle)",
-        new="place",
+        old="jnp.where(jnp.isfinite(log_at(place)), place, middle)\n",
+        new="place\n",
         tests=(f"{LAW}[forbidden-linear]",),
     ),
     Mutant(
