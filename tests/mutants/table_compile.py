@@ -50,13 +50,6 @@ COMPILE_MUTANTS = [
         tests=(f"{CHUNKS}::test_chunks_make_the_draws_of_one_pair",),
     ),
     Mutant(
-        "traced-cells-of-one-volume",
-        "hamq/problem/quadrature.py",
-        old='precision="highest") * volumes[:, None], largest',
-        new='precision="highest"), largest',
-        tests=("tests/problem/test_cells.py::test_float32_rows_agree",),
-    ),
-    Mutant(
         "purity-is-not-looked-at",
         "hamq/problem/checks.py",
         old="if first is not None and first == second:",
@@ -94,7 +87,7 @@ COMPILE_MUTANTS = [
     Mutant(
         "draws-compiled-for-every-number",
         "hamq/learning/chunks.py",
-        old="self.chunk = CHUNK if is_cpu() else sampler.num_transitions",
+        old="self.chunk = CHUNK if is_cpu() else chunk or sampler.num_transitions",
         new="self.chunk = sampler.num_transitions",
         tests=(f"{CHUNKS}::test_numbers_of_draws_chains_states_and_actions_compile_nothing",),
     ),

@@ -30,8 +30,8 @@ DIAGNOSTIC_MUTANTS = [
     Mutant(
         "chains-mixed-up",
         "hamq/certificates/diagnostics.py",
-        old="values.reshape(len(values), sampler.num_chains, -1)",
-        new="values.reshape(len(values), -1, sampler.num_chains).swapaxes(1, 2)",
+        old="values.reshape(len(values), sampler.chains, -1)",
+        new="values.reshape(len(values), -1, sampler.chains).swapaxes(1, 2)",
         tests=(f"{DIAGNOSE}::test_values_are_those_of_the_cells",),
     ),
     Mutant(
