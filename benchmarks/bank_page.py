@@ -31,7 +31,7 @@ A benign density must be right. All numbers but two are parts of the range of V*
 | column | number | tolerance |
 |---|---|---|
 | exact | largest error of Q | the bound that `solve_exact` states |
-| solve | largest error of Q, or the policy's loss if that is worse for its tolerance | {tolerance} |
+| solve | largest error of Q; scaled up where its rms, or its policy's loss, is worse for its own tolerance | {tolerance} |
 | hmc, importance | the same with `HMC(400)` and `Importance(1000)` | what 100 independent draws per pair would do |
 | iid, exhaustive | the same with `IID(400)` and `Exhaustive()`; one and two dimensions | 400 draws; 2 % |
 | certify, chains | how far Q* lies outside of the bracket, by default and with `method="asymptotic"` | 0 |
@@ -42,7 +42,8 @@ A benign density must be right. All numbers but two are parts of the range of V*
 | tensor | largest error of V by `solve_tensor`; law "linear" only | 2 %, or that of 1,000 draws |
 
 "What n independent draws would do" is measured: 40 value iterations with n draws per pair from the reference's own masses,
-mean plus four standard deviations of their errors. At least 2 % of the range are allowed, and 1 % for the policy's loss.
+mean plus four standard deviations of their errors. At least 2 % of the range are allowed, and 1 % for
+the rms and for the policy's loss.
 
 ## How to run it
 

@@ -46,6 +46,10 @@ class Reference:
         """max |Q − Q*| as a part of the range of V*."""
         return float(np.abs(q - self.q).max()) / self.span
 
+    def rms(self, q: np.ndarray) -> float:
+        """Root of the mean of (Q − Q*)² as a part of the range of V*."""
+        return float(np.sqrt(np.mean((q - self.q) ** 2))) / self.span
+
     def loss(self, policy: np.ndarray) -> float:
         """max (V* − V of the policy) as a part of the range of V*."""
         return float((self.value - policy_value(self, policy)).max()) / self.span
@@ -119,12 +123,13 @@ def simulated_returns(density: Density, policy, starts: np.ndarray, steps: int, 
 
 @dataclasses.dataclass(frozen=True)
 class Sampled:
-    """What n independent draws per pair stay below, in the distance of Q and in the loss of its policy.
+    """What n independent draws per pair stay below, in the distance of Q, its rms, and the loss of its policy.
 
-    Mean plus four standard deviations over the seeds: both are largest errors, and have long tails.
+    Mean plus four standard deviations over the seeds: distance and loss are largest errors, and have long tails.
     """
 
     distance: float
+    rms: float
     loss: float
 
 
@@ -135,5 +140,5 @@ def sampled(density: Density, num_draws: int) -> Sampled:
     for seed in range(NUM_SEEDS):
         counts = np.random.default_rng(seed).multinomial(num_draws, truth.masses)
         q = q_star(counts / num_draws, truth.rewards, density.discount)
-        found.append((truth.distance(q), truth.loss(q.argmax(axis=1))))
+        found.append((truth.distance(q), truth.rms(q), truth.loss(q.argmax(axis=1))))
     return Sampled(*(np.mean(found, axis=0) + NUM_DEVIATIONS * np.std(found, axis=0)).tolist())

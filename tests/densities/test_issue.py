@@ -17,6 +17,7 @@ JUMPS = ("exponential", "half_normal", "uniform", "uniform_moving", "step")
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::hamq.types.HamqWarning")  # right and warned about is right
 @pytest.mark.parametrize("name", ["gap", "exponential", "uniform"])
 def test_jumps_are_solved_by_default_to_3_percent(name):
     density = BY_NAME[name]
@@ -26,12 +27,13 @@ def test_jumps_are_solved_by_default_to_3_percent(name):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::hamq.types.HamqWarning")  # right and warned about is right
 @pytest.mark.parametrize(("name", "allowed"), [("ridge", 0.03), ("shell", 0.02)])
 def test_curves_are_worth_300_independent_draws(name, allowed):
     """Root of the mean square, as a part of the range; in two seeds of three, and right or warned with half the budget."""
     density = BY_NAME[name]
     truth, problem = reference(density), pose(density)
-    found = [np.sqrt(np.mean((hamq.solve(problem, key=seed).q - truth.q) ** 2)) / truth.span for seed in range(3)]
+    found = [truth.rms(hamq.solve(problem, key=seed).q) for seed in range(3)]
     assert sorted(found)[1] < allowed, found
     assert put_through(density, problem, "solve").kind != "WRONG"
 
@@ -93,12 +95,34 @@ def _uniform(half: float, drift: float, points: int) -> Density:
 
     ends = lambda s, a: ([centre(s, a)[0] - half, centre(s, a)[0] + half],)  # noqa: E731
     name = f"uniform {half:.3f} {drift:.3f} {points}"
-    return Density(name, (line.LOWER,), (line.UPPER,), (points,), logdensity, centre, 0.5, ("jump",), breaks=ends)
+    box = (line.LOWER,), (line.UPPER,), (points,)
+    return Density(name, *box, logdensity, centre, 0.5, ("jump",), breaks=ends, reward=_slow_reward)
+
+
+def _slow_reward(xp, state, action):
+    """One that three points can tell from another."""
+    return xp.sin(0.7 * state[0]) - 0.03 * action**2
+
+
+@pytest.mark.parametrize(
+    ("half", "drift", "points"),
+    [
+        (1.2565363721888771, 0.7234201780123111, 2),
+        (1.5061499201416042, 0.8764583300414328, 2),
+        (0.47760937484228116, 0.2707617687336252, 3),
+        (0.5271412992189737, 0.8299111407735567, 3),
+    ],
+)
+def test_exact_is_not_deceived_by_two_rules_that_agree(half, drift, points):
+    """Found among 260 random problems: "certified to 1.8e-11" with errors of .45, .22 and .01 of the range of V*."""
+    density = _uniform(half, drift, points)
+    outcome = put_through(density, pose(density), "exact")
+    assert outcome.kind != "WRONG", outcome
 
 
 @pytest.mark.slow
 def test_exact_states_no_error_that_uniform_noise_exceeds():
-    """40 random problems; one in forty agreed by accident, "certified to 5.4e-12" with an error of .08."""
+    """40 random problems."""
     generator, wrong = np.random.default_rng(0), []
     for _ in range(40):
         density = _uniform(generator.uniform(0.15, 1.2), generator.uniform(0.3, 0.8), int(generator.integers(3, 8)))
