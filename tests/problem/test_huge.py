@@ -80,7 +80,7 @@ def test_hashes_of_products_that_are_not_listed():
 
 def test_pilots_try_all_kinds_of_actions():
     mine = many_actions()
-    states, actions = pilot_pairs(mine, key=jr.key(0))
+    states, actions = pilot_pairs(mine, NUM_PAIRS, key=jr.key(0))
     assert states.shape == actions.shape == (NUM_PAIRS, 13)
     assert set(np.unique(actions)) == {-1.0, 0.0, 1.0}
     assert len(np.unique(actions, axis=0)) == NUM_PAIRS
