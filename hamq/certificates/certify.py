@@ -16,7 +16,7 @@ import numpy as np
 from hamq.certificates.by_sums import certify_by_sums
 from hamq.certificates.certificate import METHODS, Certificate, Method, PartialCertificate
 from hamq.certificates.checked_table import checked_table
-from hamq.certificates.experiment import Kind, evaluations_per_draw, sampler_of
+from hamq.certificates.experiment import Kind, evaluations_per_draw, evaluations_to_prepare, sampler_of
 from hamq.certificates.partial import NUM_DRAWS, certify_part, least_pairs
 from hamq.certificates.sampled import LEAST_ROUNDS, certify_by_draws
 from hamq.exact.bellman import BellmanOperator, make_operator
@@ -71,13 +71,15 @@ def certify(
     kind: Kind = "asymptotic" if needs_chains else "guaranteed"
     num_draws, fresh = float(NUM_DRAWS), jr.fold_in(as_key(key), FRESH)
     if max_evaluations is not None:
-        num_draws = max_evaluations / (q.size * evaluations_per_draw(problem, kind))
-    if num_draws >= LEAST_ROUNDS * sampler_of(problem, kind).num_samples:
+        left = max(0, max_evaluations - evaluations_to_prepare(problem, kind))
+        num_draws = left / (q.size * evaluations_per_draw(problem, kind))
+    if num_draws * (1 + 1e-9) >= LEAST_ROUNDS * sampler_of(problem, kind).num_samples:
         return certify_by_draws(problem, q, kind, confidence, num_draws, key=fresh, progress=progress)
     assert max_evaluations is not None
-    num_pairs = int(max_evaluations / (NUM_DRAWS * evaluations_per_draw(problem, kind)))
+    left = max(0, max_evaluations - evaluations_to_prepare(problem, kind))
+    num_pairs = int(left / (NUM_DRAWS * evaluations_per_draw(problem, kind)))
     if num_pairs < (least := least_pairs(confidence)):
-        needed = int(least * NUM_DRAWS * evaluations_per_draw(problem, kind))
+        needed = int(least * NUM_DRAWS * evaluations_per_draw(problem, kind)) + evaluations_to_prepare(problem, kind)
         raise ValueError(
             f"certify: max_evaluations = {max_evaluations:,} buys {NUM_DRAWS:,} draws of {num_pairs} pairs, and a statement "
             f"with confidence {confidence} takes {least}; give at least {needed:,}."

@@ -18,6 +18,7 @@ from hamq.certificates.rounding import rounding_of
 from hamq.learning.draws import Cost, Progress
 from hamq.problem.kernel import GaussianKernel
 from hamq.problem.problem import Problem
+from hamq.sampling.cell_table import num_evaluations
 from hamq.sampling.hmc import HMC
 from hamq.sampling.iid import IID
 from hamq.types import Key
@@ -225,9 +226,19 @@ def evaluations_per_draw(problem: Problem, kind: Kind) -> float:
     sampler = sampler_of(problem, kind)
     assert isinstance(sampler, HMC)
     transitions = (sampler.num_warmup + PER_CHAIN) / PER_CHAIN
-    # Besides: the gradient of Stein's functions, the start of a chain, and where modes are searched these and the jumps.
-    others = 2.3 if isinstance(problem.kernel, GaussianKernel) else 10.0
+    # Besides: the gradient of Stein's functions, the start of a chain, and where modes are searched these, the jumps, and
+    # the table of cells that they are proposed from, which every round makes anew.
+    others = 2.3
+    if not isinstance(problem.kernel, GaussianKernel):
+        others = 10.0 + num_evaluations(problem.grid.dimension) / sampler.num_samples
     return transitions * (sampler.gradients_per_draw(problem) + 1) + others
+
+
+def evaluations_to_prepare(problem: Problem, kind: Kind) -> int:
+    """What a step size, and the look for jumps, take before the first draw, rather too many: tables of some pairs, and chains."""
+    if kind == "guaranteed" or isinstance(problem.kernel, GaussianKernel):
+        return 0
+    return 420 * num_evaluations(problem.grid.dimension) + 130_000
 
 
 def _chain_means(f: Float[np.ndarray, "P n"]) -> Float[np.ndarray, "P m"]:

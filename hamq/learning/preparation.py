@@ -214,7 +214,8 @@ def _with_budget(problem, settings, blocks, trial: Drawn | None, cost: Cost, key
     if num < 1:
         raise ValueError(
             f"solve: max_gradients = {settings.max_gradients:,} does not buy one draw for each of {backups:,} backups of "
-            f"{problem.name} ({cost.gradient_evaluations:,} went into pilots); raise it, or use Anchors with fewer columns."
+            f"{problem.name} ({cost.gradient_evaluations:,} went into pilots); raise it, or give the draws instead: "
+            "sampler=HMC(10)."
         )
     return with_samples(sampler, num), cost
 

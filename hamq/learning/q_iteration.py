@@ -131,7 +131,8 @@ def solve(
 ) -> Solution:
     """Q by sampled backups and completion, with one row of history per iteration.
 
-    sampler         HMC by default, with as many draws as `max_gradients` buys; with both given the budget decides
+    sampler         None: masses by quadrature where a pilot says that they are affordable (densities of your own in few
+                    dimensions), else HMC with as many draws as `max_gradients` buys
     completion      Anchors (columns and rows chosen by the library), NuclearNorm, SoftImpute, or None
     iterations, tolerance   stop after so many, or when Q is within `tolerance` of the limit of the sampled iteration
     initial         the first table `[S, A]`; by default mean(r)/(1−γ); or a number, "uniform" (on [0, 1]) or "uniform:2"

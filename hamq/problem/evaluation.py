@@ -35,7 +35,7 @@ class Sums(NamedTuple):
     fine, coarse    moments by the two rules
     peak        largest summand of a rule
     spread      largest minus smallest value
-    tails       roughness along each axis
+    tails, crest    roughness along each axis, and that of the roughest in the highest polynomial alone
     is_cut      there are points with a density and points without
     is_bad      a value is NaN or +inf
     """
@@ -47,6 +47,7 @@ class Sums(NamedTuple):
     peak: Float[Any, " N"]
     spread: Float[Any, " N"]
     tails: Float[Any, "N d"]
+    crest: Float[Any, " N"]
     is_cut: Bool[Any, " N"]
     is_bad: Bool[Any, " N"]
 
@@ -57,12 +58,14 @@ def summed(rule: Rule, logs: Float[Array, " M"]) -> Sums:
     values = jnp.exp(logs - jnp.where(jnp.isfinite(largest), largest, 0))
     fine, coarse = values[: rule.num_fine], values[rule.num_fine :]
     peak = jnp.maximum(jnp.max(fine * rule.fine[:, 0]), jnp.max(coarse * rule.coarse[:, 0]))
-    tails = jnp.stack([jnp.sum((fine @ jnp.asarray(tail)) ** 2) for tail in rule.tails])
+    tails, crests = (
+        jnp.stack([jnp.sum((fine @ jnp.asarray(matrix)) ** 2) for matrix in each]) for each in (rule.tails, rule.crests)
+    )
     is_cut = jnp.any(jnp.isneginf(logs)) & jnp.isfinite(largest)
     is_bad = jnp.any(jnp.isnan(logs) | (logs == jnp.inf))
     spread = jnp.max(values) - jnp.min(values)
     moments = fine @ jnp.asarray(rule.fine), coarse @ jnp.asarray(rule.coarse)
-    return Sums(largest, top, *moments, peak, spread, tails, is_cut, is_bad)
+    return Sums(largest, top, *moments, peak, spread, tails, jnp.sqrt(jnp.max(crests)), is_cut, is_bad)
 
 
 class Evaluation:

@@ -19,12 +19,15 @@ from jaxtyping import Bool, Float, Int
 
 from hamq.problem.evaluation import Evaluation
 from hamq.problem.problem import Problem
-from hamq.problem.rules import INSIDE, make_pieces, make_rule, orders
+from hamq.problem.rules import INSIDE, first_order, make_pieces, make_rule, orders
 
 MAX_PEAK = 0.5
 """Largest share of a row that one point may carry: more means a density narrower than the points are apart."""
 SMOOTH, ROUGH = 0.15, 0.15
 """More points must cut the error of a part to this share, and halving it to that, or it counts as rough."""
+STEADY, CREST = 1e-3, 0.05
+"""Share of the mass that the highest polynomials of a smooth part stay below; where they do not, so much of them counts as
+error."""
 MOVED = 0.1
 """Share of the change of a sum by more points that counts as its error."""
 FACE = 1e-6
@@ -208,7 +211,7 @@ class Refinement:
             piece=np.tile(np.arange(num), self.num_pairs),
             low=np.zeros((total, self.dimension)),
             size=np.ones((total, self.dimension)),
-            order=np.zeros(total, np.int64),
+            order=np.full(total, first_order(self.problem.grid)),
             unit=np.full(total, -np.inf),
             log=np.full(total, -np.inf),
             top=np.zeros((total, self.dimension)),
@@ -292,6 +295,9 @@ class Refinement:
         volumes = (pieces.volumes[piece] * size.prod(axis=1))[:, None]
         masses, coarse = (pieces.shared(moments * volumes, low, size) for moments in (sums.fine, sums.coarse))
         error = np.abs(masses - coarse).sum(axis=1)
+        if number > 0:  # both rules may see one flank of a peak at points that nearly coincide
+            crest = sums.crest * volumes[:, 0]
+            error = np.where(crest > STEADY * masses.sum(axis=1), np.maximum(error, CREST * crest), error)
         known = parts.log[chosen]
         unit = np.maximum(known, sums.log)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -299,7 +305,8 @@ class Refinement:
             before, last = parts.base_error[chosen] * units, parts.error[chosen] * units
         masses, error = masses * shrink[:, None], error * shrink
         is_lost = known > sums.log + LOST
-        is_raised = ~is_child & (number > 0)
+        is_new = parts.unit[chosen] == -np.inf
+        is_raised = ~is_child & ~is_new
         # More points may miss what fewer saw: then the sum moves by more than it says it is off.
         moved = np.abs(masses - parts.masses[chosen] * units[:, None]).sum(axis=1)
         error = np.where(is_raised, np.maximum(error, MOVED * moved), error)
@@ -308,7 +315,7 @@ class Refinement:
         is_jump = sums.is_cut | is_lost | (is_child & (error > STEEP * before))
         spread = np.where(is_lost, 1.0, sums.spread * shrink)
         error = np.where(is_jump, np.maximum(error, JUMP * spread * volumes[:, 0]), error)
-        parts.error[chosen], parts.base_error[chosen] = error, np.where(is_child | (number == 0), error, before)
+        parts.error[chosen], parts.base_error[chosen] = error, np.where(is_child | is_new, error, before)
         parts.masses[chosen], parts.peak[chosen] = masses, sums.peak * shrink * volumes[:, 0]
         is_higher = sums.log >= known
         parts.top[chosen[is_higher]] = (low + size * rule.positions[sums.top])[is_higher]

@@ -23,6 +23,8 @@ ORDERS = ((3, 2), (5, 3), (9, 6), (17, 12))
 NUM_ORDERS = {1: 4, 2: 4, 3: 3}
 """By dimension; in more dimensions a larger rule has too many points, and parts are halved instead."""
 FEWEST_ORDERS = 2
+POINTS_OF_A_LINE = 300
+"""On a line points cost little: pieces begin with so many that the whole line has this number, to see narrow peaks."""
 INSIDE = 1e-9
 """Part of a piece that points at its ends are moved inwards: a wall may be where a density has no value."""
 
@@ -31,17 +33,27 @@ def orders(dimension: int) -> tuple[tuple[int, int], ...]:
     return ORDERS[: NUM_ORDERS.get(dimension, FEWEST_ORDERS)]
 
 
+def first_order(grid: Grid) -> int:
+    """The number of the rule that a piece begins with."""
+    if grid.dimension > 1:
+        return 0
+    enough = [k for k, points in enumerate(orders(1)) if sum(points) * grid.points[0] >= POINTS_OF_A_LINE]
+    return enough[0] if enough else len(orders(1)) - 1
+
+
 class Rule(NamedTuple):
     """Points of the unit cube, those whose sum is used first, and the matrices that sum their values.
 
     tails[i] sums the values against the two highest Legendre polynomials that the rule tells apart along axis i: what does
-    not vanish there is rough along that axis.
+    not vanish there is rough along that axis. crests[i] is the same with the highest alone where the rule has few points:
+    slopes are no roughness.
     """
 
     positions: Float[np.ndarray, "M d"]
     fine: Float[np.ndarray, "F moments"]
     coarse: Float[np.ndarray, "C moments"]
     tails: tuple[Float[np.ndarray, "F t"], ...]
+    crests: tuple[Float[np.ndarray, "F t"], ...]
 
     @property
     def num_points(self) -> int:
@@ -60,7 +72,8 @@ def make_rule(dimension: int, order: int, has_hats: bool) -> Rule:
         np.concatenate([_combinations([nodes] * dimension) for nodes, _ in (fine, coarse)]),
         _moments(*fine, dimension, has_hats),
         _moments(*coarse, dimension, has_hats),
-        tuple(_tail(*fine, dimension, axis) for axis in range(dimension)),
+        tuple(_tail(*fine, dimension, axis, 2) for axis in range(dimension)),
+        tuple(_tail(*fine, dimension, axis, 1 if num_fine < 9 else 2) for axis in range(dimension)),
     )
 
 
@@ -82,10 +95,10 @@ def _moments(nodes: np.ndarray, weights: np.ndarray, dimension: int, has_hats: b
     return functools.reduce(np.kron, [of_axis] * dimension)
 
 
-def _tail(nodes: np.ndarray, weights: np.ndarray, dimension: int, axis: int) -> np.ndarray:
-    """Legendre coefficients along one axis, for each point of the others."""
+def _tail(nodes: np.ndarray, weights: np.ndarray, dimension: int, axis: int, count: int) -> np.ndarray:
+    """The `count` highest Legendre coefficients along one axis, for each point of the others."""
     num, x = len(nodes), 2 * nodes - 1
-    highest = [np.polynomial.Legendre.basis(k)(x) * weights for k in (num - 1, num - 2)]
+    highest = [np.polynomial.Legendre.basis(k)(x) * weights for k in range(num - 1, num - 1 - count, -1)]
     root = np.diag(np.sqrt(weights))
     factors = [np.stack(highest, axis=1) if i == axis else root for i in range(dimension)]
     return functools.reduce(np.kron, factors)
@@ -153,7 +166,7 @@ def num_points(grid: Grid, law: Law) -> int:
     if law == "point":
         return grid.num_states
     pieces = math.prod(_num_pieces(grid, axis, law) for axis in range(grid.dimension))
-    return pieces * sum(num**grid.dimension for num in orders(grid.dimension)[0])
+    return pieces * sum(num**grid.dimension for num in orders(grid.dimension)[first_order(grid)])
 
 
 def _num_pieces(grid: Grid, axis: int, law: Law) -> int:

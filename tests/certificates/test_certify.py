@@ -9,7 +9,7 @@ import pytest
 from hamq.certificates import certify as module
 from hamq.certificates.certificate import Certificate
 from hamq.certificates.certify import certify
-from hamq.certificates.experiment import evaluations_per_draw
+from hamq.certificates.experiment import evaluations_per_draw, evaluations_to_prepare
 from hamq.exact.value_iteration import solve_exact
 from hamq.problem.grid import Grid
 from hamq.problem.kernel import UnnormalizedKernel
@@ -142,6 +142,7 @@ def test_the_budget_is_kept(kernel, kind):
     q = np.random.default_rng(0).normal(size=(problem.num_states, problem.num_actions))
     for num_draws in (600, 1000):
         budget = int(np.ceil(q.size * num_draws * evaluations_per_draw(problem, kind)))
+        budget += evaluations_to_prepare(problem, kind)
         found = certify(problem, q, method=kind, max_evaluations=budget)
         spent = found.cost.density_evaluations + found.cost.gradient_evaluations
         assert isinstance(found, Certificate)

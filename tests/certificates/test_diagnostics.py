@@ -13,6 +13,7 @@ from hamq.certificates.chain_diagnosis import MIN_ESS, ChainDiagnosis, ChainNumb
 from hamq.certificates.chain_statistics import ChainStatistics
 from hamq.certificates.diagnostics import diagnose
 from hamq.learning.draws import Cost
+from hamq.problem import programs
 from hamq.problem.tables import terminal_table
 from hamq.sampling import jump_chain
 from hamq.sampling.draws import make_info
@@ -94,8 +95,10 @@ def test_modes_that_are_not_crossed_are_seen(monkeypatch):
     crossed = diagnose(problem, q, sampler=HMC(244, num_chains=4), num_pairs=10)
     assert not crossed.flags["rhat"].any() and not crossed.flags["uncrossed"].any()
     # A jump to where the chain is, never accepted; other steps: nothing that was compiled with jumps is used.
-    monkeypatch.setattr(jump_chain, "_whole", lambda lanes, state, noise: (state.position, -np.inf, 0.0, True))
+    monkeypatch.setattr(jump_chain, "_whole", lambda lanes, state, noise, *_: (state.position, -np.inf, 0.0, True))
+    programs.forget_all()  # they hold the jumps that are to be missing
     kept = diagnose(problem, q, sampler=HMC(240, num_leapfrog=4, num_chains=4), num_pairs=10)
+    programs.forget_all()
     assert kept.flags["rhat"].sum() > 5 and kept.flags["uncrossed"].all()
     assert kept.by_pair.disagreement.max() > 1
     assert "with modes that were not crossed" in kept.sentence

@@ -11,6 +11,8 @@ from tests.densities.bank import named
 from tests.densities.capabilities import applies, put_through
 from tests.densities.problems import pose_all
 
+pytestmark = pytest.mark.timeout(1200)  # a test is one capability on many problems
+
 QUICK = (
     "normal", "lognormal", "gamma_pole", "exponential", "uniform", "bimodal_far", "mode_half_narrow", "noise_twentieth",
 )  # fmt: skip

@@ -185,7 +185,7 @@ def test_quadrature_is_refined_as_the_tolerance_asks(monkeypatch):
 
 def test_evaluations_that_are_used_up_are_said():
     problem = spiky(width=0.1)
-    solution = solve_exact(problem, 1e-6, max_evaluations=600)
+    solution = solve_exact(problem, 1e-6, max_evaluations=1500)
     assert not solution.converged and "quadrature" in solution.result
     best = model(problem).optimal_q()
     assert np.all(solution.lower <= best) and np.all(best <= solution.upper)

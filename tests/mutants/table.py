@@ -530,8 +530,8 @@ MUTANTS = [
     Mutant(
         "masses-never-taken",
         "hamq/learning/choosing.py",
-        old="if np.mean(rows.errors <= TOLERANCE) < SETTLED or mean > affordable:",
-        new="if True:",
+        old="if np.mean(rows.errors <= tolerance) >= SETTLED and mean <= affordable:",
+        new="if False:",
         tests=("tests/learning/test_choosing.py::test_densities_that_jump_are_solved_by_their_masses[gumbel]",),
     ),
     Mutant(
