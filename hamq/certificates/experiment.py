@@ -235,7 +235,7 @@ def evaluations_per_draw(problem: Problem, kind: Kind) -> float:
 
 
 def evaluations_to_prepare(problem: Problem, kind: Kind) -> int:
-    """What a step size, and the look for jumps, take before the first draw, rather too many: tables of some pairs, and chains."""
+    """What a step size and the look for jumps take before the first draw, rather too many: tables of pairs, and chains."""
     if kind == "guaranteed" or isinstance(problem.kernel, GaussianKernel):
         return 0
     return 420 * num_evaluations(problem.grid.dimension) + 130_000
