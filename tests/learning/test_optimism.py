@@ -42,7 +42,7 @@ def test_independent_draws_lose_most_of_their_optimism(monkeypatch):
 
 
 def test_weighted_draws_and_single_actions_are_left_alone():
-    assert "optimism" not in solve(posed(), HMC(16), None, iterations=20).result
+    assert "optimism" not in solve(posed(), HMC(16), None, coupled=False, iterations=20).result
     kernel = GaussianKernel(lambda s, a: 0.5 * s, [0.5])
     single = Problem(Grid([-2.0], [2.0], [9]), [0.0], kernel, lambda s, a: s[0] + 0 * a, 0.9)
     assert "optimism" not in solve(single, IID(16), None, iterations=20).result

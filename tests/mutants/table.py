@@ -500,13 +500,6 @@ MUTANTS = [
         tests=("tests/problem/test_quadrature.py::test_jumps_anywhere_are_seen",),
     ),
     Mutant(
-        "more-points-always-believed",
-        "hamq/problem/quadrature.py",
-        old="error = np.where(is_raised, np.maximum(error, MOVED * moved), error)",
-        new="error = np.where(is_raised, error, error)",
-        tests=("tests/problem/test_quadrature.py::test_a_narrow_peak_on_a_broad_one",),
-    ),
-    Mutant(
         "hats-of-parts-as-of-pieces",
         "hamq/problem/rules.py",
         old="upper = begin * first + long * second",
@@ -523,8 +516,8 @@ MUTANTS = [
     Mutant(
         "masses-taken-at-any-price",
         "hamq/learning/choosing.py",
-        old="if least > affordable or",
-        new="if",
+        old="EVALUATIONS_PER_GRADIENT = 16",
+        new="EVALUATIONS_PER_GRADIENT = 1600",
         tests=("tests/learning/test_choosing.py::test_a_budget_that_masses_exceed_goes_to_chains",),
     ),
     Mutant(
