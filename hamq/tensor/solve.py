@@ -372,6 +372,8 @@ def restored(run: Run, arrays: dict[str, np.ndarray]) -> tuple[State, list[Row]]
     value, best = (tuple(arrays[f"{name}/{k}"] for k in range(d)) for name in ("value", "best"))
     sets = Sets(*(tuple(arrays[f"{name}/{k}"] for k in range(d + 1)) for name in ("left", "right")))
     residuals = tuple(arrays["residuals"].tolist())
+    if "effective" not in arrays:
+        raise ValueError("solve_tensor: resume is a checkpoint of an earlier version, without effective draws; start anew.")
     draws, *numbers = arrays["effective"].tolist()
     effective = Effective(int(draws), *numbers)
     state = State(value, sets, rank, num_done, shift, arrays.get("levels"), (best, least), before, residuals, effective)
