@@ -360,7 +360,11 @@ def against(ours: Checkout, theirs: Checkout, names: list[str], turns: int) -> N
     rows = []
     for name in names:
         print(f"{name} ({time.strftime('%H:%M:%S')})", flush=True)
-        found = [(measure(ours, name), measure(theirs, name)) for _ in range(turns)]
+        try:
+            found = [(measure(ours, name), measure(theirs, name)) for _ in range(turns)]
+        except subprocess.CalledProcessError as failure:  # one that dies does not take the others' rows along
+            print(f"{name} failed: {failure}", flush=True)
+            continue
 
         def medians(key: str, found=found) -> list[float]:
             return [statistics.median(turn[side][key] for turn in found) for side in (0, 1)]
