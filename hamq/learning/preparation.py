@@ -1,6 +1,7 @@
 """What Algorithm 1 needs before its first iteration: rewards, anchors, the number of draws, the draws to reuse."""
 
 import dataclasses
+import functools
 import math
 from typing import Any
 
@@ -27,7 +28,7 @@ from hamq.problem.problem import Problem, is_same
 from hamq.problem.tables import reward_table, terminal_table
 from hamq.sampling.draws import AbstractSampler
 from hamq.sampling.exhaustive import Exhaustive
-from hamq.types import Key
+from hamq.types import Key, is_cpu
 
 TRIAL_SAMPLES = 10
 TRIAL_STATES = 16
@@ -46,7 +47,7 @@ class Run:
     stocks: tuple[Stock, ...] | None
     """Draws that are kept: of `blocks`, or of all pairs."""
     sweep: Sweep | None
-    """Iterations that stay on the devices, where that is possible."""
+    """Iterations that stay on accelerators, where that is possible. Those of CPUs are NumPy's: nothing to compile."""
     diagnoses: tuple[Diagnosis, ...] | None
     """What the sampler said of the kept draws."""
     devices: Devices
@@ -66,6 +67,15 @@ class Run:
             return self.blocks
         choose = selection.per_state if self.settings.selection == "per_state" else selection.bernoulli
         return (choose(self.problem, self.settings.fraction, key=jr.fold_in(self.keys["selection"], t)),)
+
+    def mask(self, pairs: tuple[Pairs, ...]) -> Bool[np.ndarray, "S A"]:
+        """Where Ω_t is."""
+        return self._fixed_mask if pairs is self.blocks else selection.as_mask(self.problem, pairs)
+
+    @functools.cached_property
+    def _fixed_mask(self) -> Bool[np.ndarray, "S A"]:
+        assert self.blocks is not None
+        return selection.as_mask(self.problem, self.blocks)
 
     @property
     def reused(self) -> tuple[Pairs, ...]:
@@ -163,7 +173,7 @@ def prepare_run(
     stocks = sweep = diagnoses = None
     if settings.draws == "reuse":
         stocks, diagnoses, cost = _stock(problem, settings, sampler, reused, devices, keys["draws"], cost, progress)
-        if blocks is not None and (completion is None or settings.complete == "expectation"):
+        if not is_cpu() and blocks is not None and (completion is None or settings.complete == "expectation"):
             sweep = make_sweep(problem, completion, stocks, rewards, is_ended, None if exact is None else exact.q)
     return Run(
         problem, settings, sampler, completion, blocks, stocks, sweep, diagnoses, devices, progress, rewards, is_ended,

@@ -24,7 +24,6 @@ from hamq.learning.health import health_of
 from hamq.learning.optimism import without_optimism
 from hamq.learning.preparation import Run, prepare_run
 from hamq.learning.record import COLUMNS, Completed, Row, distance, finite_or_stop, is_settled, make_row, sentence
-from hamq.learning.selection import as_mask
 from hamq.learning.settings import Keeping, Part, Schedule, Selection, resolve
 from hamq.learning.sweep import Table
 from hamq.learning.worth import Worth, worth
@@ -60,7 +59,7 @@ def q_iteration(run: Run, state: State, t: int) -> tuple[State, Row]:
     q, discount = state.q, run.problem.discount
     pairs = run.choose(t)  # step 1: Ω_t
     expected, cost = run.back_up(pairs, q.max(axis=1), t)  # steps 2 and 3: H_t, and eq. (9) without r and γ
-    mask = as_mask(run.problem, pairs)
+    mask = run.mask(pairs)
     if not mask.any():
         raise ValueError(f"solve: no pair was selected in iteration {t + 1}; raise fraction = {run.settings.fraction:g}.")
     backed_up = np.where(run.is_ended, 0, run.rewards + discount * expected)

@@ -20,7 +20,7 @@ from hamq.learning.devices import LOST, LostProcessError, broadcast, choose_devi
 from hamq.learning.preparation import prepare_run
 from hamq.learning.q_iteration import State, _placed, _table, q_iteration, solve
 from hamq.learning.settings import resolve
-from hamq.learning.sweep import mixing
+from hamq.learning.sweep import make_sweep, mixing
 from hamq.problem import zoo
 from hamq.problem.grid import Grid
 from hamq.problem.kernel import GaussianKernel
@@ -90,9 +90,10 @@ def test_iterations_on_the_devices_equal_those_on_the_host(problem, completion, 
     given |= {"iterations": 3, "draws": "reuse", "coupled": True, "step_size": 0.8, "schedule": "constant"}
     settings = resolve(problem, default_budget(problem), SAMPLER, completion, None, None, **given)
     exact = solve(problem, SAMPLER, None, iterations=2, key=7)  # anything to measure the distance to
-    run = prepare_run(problem, settings, exact, None, key=as_key(1), progress=None)
-    assert run.sweep is not None
-    on_host = dataclasses.replace(run, sweep=None)
+    on_host = prepare_run(problem, settings, exact, None, key=as_key(1), progress=None)
+    assert on_host.sweep is None and on_host.stocks is not None  # a CPU has nothing to gain from it
+    sweep = make_sweep(problem, on_host.completion, on_host.stocks, on_host.rewards, on_host.is_ended, exact.q)
+    run = dataclasses.replace(on_host, sweep=sweep)
     states = [_placed(run, State(run.first, (), run.cost)), State(run.first, (), run.cost)]
     for t in range(3):
         (states[0], row), (states[1], expected) = q_iteration(run, states[0], t), q_iteration(on_host, states[1], t)
