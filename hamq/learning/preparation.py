@@ -32,6 +32,8 @@ from hamq.types import Key, is_cpu
 
 TRIAL_SAMPLES = 10
 TRIAL_STATES = 16
+SMALL = 2**18
+"""Entries of a table that a CPU has improved by NumPy in all iterations before XLA has compiled one."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -47,7 +49,7 @@ class Run:
     stocks: tuple[Stock, ...] | None
     """Draws that are kept: of `blocks`, or of all pairs."""
     sweep: Sweep | None
-    """Iterations that stay on accelerators, where that is possible. Those of CPUs are NumPy's: nothing to compile."""
+    """Iterations that stay on the devices, where that is possible and pays."""
     diagnoses: tuple[Diagnosis, ...] | None
     """What the sampler said of the kept draws."""
     devices: Devices
@@ -173,7 +175,8 @@ def prepare_run(
     stocks = sweep = diagnoses = None
     if settings.draws == "reuse":
         stocks, diagnoses, cost = _stock(problem, settings, sampler, reused, devices, keys["draws"], cost, progress)
-        if not is_cpu() and blocks is not None and (completion is None or settings.complete == "expectation"):
+        is_compiled = not is_cpu() or rewards.size > SMALL
+        if is_compiled and blocks is not None and (completion is None or settings.complete == "expectation"):
             sweep = make_sweep(problem, completion, stocks, rewards, is_ended, None if exact is None else exact.q)
     return Run(
         problem, settings, sampler, completion, blocks, stocks, sweep, diagnoses, devices, progress, rewards, is_ended,

@@ -1,4 +1,4 @@
-"""An iteration that stays on accelerators: for draws that are kept, backed up in full or completed from anchors.
+"""An iteration that stays on the devices: for draws that are kept, backed up in full or completed from anchors.
 
 Every device backs up the actions of its own states, mixes them to all actions (C·U⁺·R, completion/anchors.py) and improves
 its part of Q. What they tell each other is small: the entries of the anchor states, V, and the numbers of the history. Q

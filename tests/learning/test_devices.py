@@ -91,7 +91,7 @@ def test_iterations_on_the_devices_equal_those_on_the_host(problem, completion, 
     settings = resolve(problem, default_budget(problem), SAMPLER, completion, None, None, **given)
     exact = solve(problem, SAMPLER, None, iterations=2, key=7)  # anything to measure the distance to
     on_host = prepare_run(problem, settings, exact, None, key=as_key(1), progress=None)
-    assert on_host.sweep is None and on_host.stocks is not None  # a CPU has nothing to gain from it
+    assert on_host.sweep is None and on_host.stocks is not None  # small, and a CPU: nothing to gain from it
     sweep = make_sweep(problem, on_host.completion, on_host.stocks, on_host.rewards, on_host.is_ended, exact.q)
     run = dataclasses.replace(on_host, sweep=sweep)
     states = [_placed(run, State(run.first, (), run.cost)), State(run.first, (), run.cost)]
