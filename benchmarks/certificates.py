@@ -2,6 +2,7 @@
 
     python benchmarks/certificates.py coverage --jobs 2      200 seeds × 4 problems × 3 methods against the exact answer
     python benchmarks/certificates.py width --jobs 2         sup bound over true error at 1,000 draws per pair, and ablations
+    python benchmarks/certificates.py jumps --jobs 2         200 seeds × 5 densities with jumps × 3 methods (`jumps.py`)
     python benchmarks/certificates.py zoo                    default solutions with their bounds
     python benchmarks/certificates.py page                   the record's tables into docs/certificates.md
 
@@ -22,12 +23,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from benchmarks.jumps import CUTS, brackets, cells, counted
+
 ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "benchmarks" / "records" / "certificates.json"
 PAGE = ROOT / "docs" / "certificates.md"
 CONFIDENCE = 0.95
 METHODS = ("exact", "guaranteed", "asymptotic")
-SEEDS = {"coverage": 200, "width": 160}
+SEEDS = {"coverage": 200, "width": 160, "jumps": 200}
 CHAIN_SEEDS = 60
 """At most, of the width of chains, which take much longer."""
 DRAWS = {"correlated": 1000, "repelling_agents": 600, "pendulum": 600, "cartpole": 600}
@@ -207,7 +210,7 @@ def of_zoo(name: str) -> list[dict[str, Any]]:
     rows = []
     for method, draws in WAYS.get(name, ((None, None),)):
         budget = None if draws is None else draws * solution.q.size  # an independent draw counts as one evaluation
-        certificate = hamq.certify(problem, solution, method=method, max_evaluations=budget, key=1)
+        certificate = hamq.certify(solution, method=method, max_evaluations=budget, key=1)
         assert isinstance(certificate, hamq.Certificate)
         said = certificate.method if draws is None else f"{certificate.method}, {draws} draws"
         found = {"bound": certificate.error, "loss_bound": certificate.worst_loss, "seconds": certificate.seconds}
@@ -243,6 +246,16 @@ def coverage(problems: tuple[str, ...], seeds: int, jobs: int) -> dict[str, Any]
             ratio = sorted(row["ratio"] for row in own)[len(own) // 2]
             rows.append({"problem": name, "method": method, "seeds": seeds, "draws": DRAWS[name], "ratio": ratio} | counts)
     return {"rows": rows}
+
+
+def jumps(densities: tuple[str, ...], seeds: int, jobs: int, before: dict[str, Any]) -> dict[str, Any]:
+    """With the rows of densities that were not asked for as they are in the record."""
+    tasks = [(name, seed) for name in densities for seed in range(seeds)]
+    found = _spread(brackets, tasks, jobs)
+    rows = counted(densities, [(task[0], row) for task, row in zip(tasks, found, strict=True)])
+    rows += [row for row in before.get("rows", []) if row["density"] not in densities]
+    order = list(CUTS)
+    return {"rows": sorted(rows, key=lambda row: order.index(row["density"]))}
 
 
 def width(seeds: int, jobs: int) -> dict[str, Any]:
@@ -292,7 +305,8 @@ def _said(i: int, total: int, row: Any) -> Any:
 
 def page(record: dict[str, Any], text: str) -> str:
     """The page with its tables written again, each between two comments."""
-    for name, table in {"coverage": _coverage_table, "width": _width_table, "zoo": _zoo_table}.items():
+    tables = {"coverage": _coverage_table, "jumps": _jumps_table, "width": _width_table, "zoo": _zoo_table}
+    for name, table in tables.items():
         if name in record:
             start, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
             before, rest = text.split(start)
@@ -307,16 +321,8 @@ def _markdown(header: list[str], rows: list[list[str]]) -> str:
 
 
 def _coverage_table(part: dict[str, Any]) -> str:
-    header = [
-        "problem",
-        "method",
-        "draws per pair",
-        "all backups",
-        "all of Q*",
-        "bound ≥ error",
-        "bound ≥ loss",
-        "bound / error",
-    ]
+    counted_kinds = ["all backups", "all of Q*", "bound ≥ error", "bound ≥ loss"]
+    header = ["problem", "method", "draws per pair", *counted_kinds, "bound / error"]
     rows = []
     for row in part["rows"]:
         counts = [f"{row[kind]} of {row['seeds']}" for kind in ("backup", "q", "error", "loss")]
@@ -324,6 +330,11 @@ def _coverage_table(part: dict[str, Any]) -> str:
             counts[0] = "computed"
         draws = "" if row["method"] == "exact" else f"{row['draws']:,}"
         rows.append([row["problem"], row["method"], draws, *counts, f"{row['ratio']:.2f}"])
+    return _markdown(header, rows)
+
+
+def _jumps_table(part: dict[str, Any]) -> str:
+    header, *rows = cells(part["rows"])
     return _markdown(header, rows)
 
 
@@ -354,21 +365,24 @@ def _zoo_table(part: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("coverage", "width", "zoo", "page"))
+    parser.add_argument("part", choices=("coverage", "jumps", "width", "zoo", "page"))
     parser.add_argument("--seeds", type=int, help=f"by default {', '.join(f'{n} of {part}' for part, n in SEEDS.items())}")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--problems", nargs="+", help="of coverage or the zoo; fewer than all belong to another --out")
+    parser.add_argument(
+        "--problems", nargs="+", help="of coverage, jumps or the zoo; fewer than all belong to another --out"
+    )
     parser.add_argument("--out", type=Path, default=RECORD)
     given = parser.parse_args()
     record = json.loads(given.out.read_text(encoding="utf-8")) if given.out.exists() else {}
     if given.part != "page":
         began = time.perf_counter()
-        known = ZOO if given.part == "zoo" else tuple(DRAWS)
+        known = {"zoo": ZOO, "jumps": tuple(CUTS)}.get(given.part, tuple(DRAWS))
         problems, seeds = tuple(given.problems or known), given.seeds or SEEDS.get(given.part, 1)
         if unknown := set(problems) - set(known):
             parser.error(f"--problems {', '.join(unknown)}: {given.part} has {', '.join(known)}")
         parts = {
             "coverage": lambda: coverage(problems, seeds, given.jobs),
+            "jumps": lambda: jumps(problems, seeds, given.jobs, record.get("jumps", {})),
             "width": lambda: width(seeds, given.jobs),
             "zoo": lambda: zoo(problems, given.jobs),
         }

@@ -44,7 +44,7 @@ def measure(name: str) -> dict[str, Any]:
     """One line of the table, and what its worst pair looks like."""
     problem = CASES[name]()
     exact, began = hamq.solve_exact(problem, TOLERANCE), time.process_time()
-    found = hamq.diagnose(problem, exact, num_pairs=NUM_PAIRS, key=SEED)
+    found = hamq.diagnose(exact, num_pairs=NUM_PAIRS, key=SEED)
     numbers, worst = found.by_pair, found.worst("rhat")
     row = {
         "problem": name,

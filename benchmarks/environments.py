@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import hamq
-from hamq.envs.decoders import DECODERS
+from hamq.control.decoders import DECODERS
 from hamq.envs.known import KNOWN
 from hamq.problem.problem import Problem
 

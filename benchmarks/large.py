@@ -22,8 +22,8 @@ def measure(points: int, draws: str, iterations: int, compared: bool) -> dict:
     import jax
 
     import hamq
-    from hamq.cli.progress import Progress
     from hamq.problem import zoo
+    from hamq.runs.progress import Progress
 
     problem = zoo.cart_double_pendulum(points=points)
     began = time.perf_counter()

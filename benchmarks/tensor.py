@@ -27,9 +27,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import hamq
-from hamq.certificates.linear_quadratic import lqr_policy
-from hamq.certificates.rollouts import random_starts, rollouts
 from hamq.certificates.tensor_residual import tensor_residuals
+from hamq.control.linear_quadratic import lqr_policy
+from hamq.control.rollouts import random_starts, rollouts
 from hamq.tensor.choice import make_choices
 from hamq.tensor.expectation import Cloud, make_expectation
 

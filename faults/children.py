@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 import hamq.cli.solve  # noqa: F401 (what a child would import first)
 from hamq.cli import main
-from hamq.cli.progress import Progress
 from hamq.learning import q_iteration
 from hamq.runs.folder import RunFolder
+from hamq.runs.progress import Progress
 
 PHASES = ("starting", "opening", "sampling", "iterating", "checkpointing", "final write", "after")
 STARTING, OPENING, SAMPLING, ITERATING, CHECKPOINTING, FINISHING, AFTER = range(len(PHASES))

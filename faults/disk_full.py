@@ -18,7 +18,6 @@ import numpy as np
 from faults import children, posed
 from faults.cases import RESTLESS, outcome, require_prefix
 from faults.progress import say
-from hamq.exact.solution import History
 from hamq.runs import storage
 from hamq.runs.checkpoint import decode_checkpoint
 from hamq.runs.errors import RunError
@@ -26,6 +25,7 @@ from hamq.runs.folder import RunFolder
 from hamq.runs.manifest import MANIFEST
 from hamq.runs.reading import read_run
 from hamq.runs.storage import CHECKPOINT
+from hamq.solution import History
 
 WORDS = (*RESTLESS, "--iterations", "4", "--checkpoint-every", "1")
 SIZE, PAGE = 256 * 1024, 4096

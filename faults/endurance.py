@@ -10,8 +10,8 @@ from faults.cases import HMC, RESTLESS
 from faults.progress import say
 from faults.statm import resident
 from hamq.cli import main as hamq
-from hamq.cli.recording import Recording
 from hamq.runs.reading import read_run
+from hamq.runs.recording import Recording
 
 CASES = {
     "HMC, drawn once": (*HMC, "--checkpoint-every", "100"),

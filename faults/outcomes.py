@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from faults import posed
 from faults.fuzzing import VALUES, Kind, archives, as_json, edited, fuzz_all, jsons, signed
-from hamq.exact.solution import History
 from hamq.runs.certificate import SAID, SAID_OF_A_PART, SAID_OF_ALL, encode_certificate, fingerprint
 from hamq.runs.certificate import TABLES as BOUND_NAMES
 from hamq.runs.encoding import decode_arrays, decode_json, encode_arrays, encode_json
 from hamq.runs.reading import Run
 from hamq.runs.result import arrays_of, outcome_names, outcome_of
 from hamq.runs.storage import BOUNDS, CERTIFICATE, RESULT, TABLES
+from hamq.solution import History
 
 SOLUTION = posed.solution(History())
 FILES = {

@@ -3,9 +3,8 @@
 import numpy as np
 
 from hamq.certificates.certificate import Certificate
-from hamq.exact.solution import History, Solution
-from hamq.learning.draws import Cost
 from hamq.problem.problem import Problem
+from hamq.solution import Cost, History, Solution
 
 Q = np.asarray([[0.5, -1.0], [2.0, 0.25], [-0.125, 3.0]])
 

@@ -11,18 +11,14 @@ import jax
 import jax.random as jr
 import numpy as np
 
+from hamq.errors import HamqError as HamqError
+from hamq.errors import HamqWarning as HamqWarning
+from hamq.errors import NonFiniteError as NonFiniteError
+
 Key = jax.Array
 Law = Literal["cell", "linear", "point"]
 Walls = Literal["logit", "reflect", "sigmoid"]
 UserFunction = Callable[..., Any]
-
-
-class HamqWarning(UserWarning):
-    """Something that will probably not give what was asked for; the sentence says what to change."""
-
-
-class NonFiniteError(ArithmeticError):
-    """A value that is not finite; the last good ones are in the last checkpoint."""
 
 
 def is_cpu() -> bool:
@@ -34,14 +30,14 @@ def as_key(key: jax.Array | int | np.integer) -> Key:
     """A JAX key from a key or an int seed."""
     if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
         if not -(2**63) <= key < 2**63:
-            raise ValueError(f"key must be a seed of 64 bits, got {key}.")
+            raise HamqError(f"key must be a seed of 64 bits, got {key}.")
         return jr.key(int(key))
     if isinstance(key, jax.Array):
         if jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key) and key.ndim == 0:
             return key
         if key.dtype == np.uint32 and key.shape == (2,):
             return jr.wrap_key_data(key)
-    raise ValueError(f"key must be a JAX key (jax.random.key(0)) or an int seed, got {key!r}.")
+    raise HamqError(f"key must be a JAX key (jax.random.key(0)) or an int seed, got {key!r}.")
 
 
 def np_generator(key: Key) -> np.random.Generator:

@@ -12,10 +12,13 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # From the bottom to the top. A layer imports itself and what is below; siblings do not know each other.
 ORDER = [
+    ["errors", "notebook"],
     ["types"],
     ["problem"],
+    ["solution"],
     ["sampling", "completion", "exact"],
     ["learning", "tensor"],
+    ["control"],
     ["certificates"],
     ["deep", "envs", "runs"],
     ["report"],
@@ -26,8 +29,19 @@ ORDER = [
 HEIGHT = {layer: height for height, layers in enumerate(ORDER) for layer in layers}
 HEAVY = {"matplotlib", "gymnasium", "optax", "mujoco", "tensorboardX"}
 MAY_BE_HEAVY = {"deep", "envs", "report", "paper"}
-MAY_IMPORT_LATE = {"cli"}
+MAY_IMPORT_LATE = {"cli", "solution"}  # solution: its methods are what higher layers do with it
 MAX_LINES = 400
+KERNELS = Path("problem/kernels")
+"""Who alone knows the types of kernels and densities."""
+MAY_ASK_FOR_TYPES = {
+    ("problem/problem.py", "AbstractKernel"): "the door: what is no kernel at all is refused there, by its name",
+}
+FILES_THAT_IMPORT_LATE = {
+    "runs/naming.py": "the user's own module, by the name that a run keeps",
+    "report/__init__.py": "the function of the name of the folder",
+}
+ENDS = {"sys.exit", "os._exit", "os.abort", "quit", "exit"}
+MAY_END = {"cli"}
 
 
 def imported(tree: ast.AST, module: list[str]) -> Iterator[tuple[int, list[str]]]:
@@ -56,6 +70,22 @@ def late_imports(tree: ast.AST) -> Iterator[int]:
                         yield node.lineno
 
 
+def refusals(tree: ast.AST) -> Iterator[int]:
+    """Lines that raise an error which the command line would take for a bug: users get HamqError, or a subclass of it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Raise) and node.exc is not None:
+            made = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+            if isinstance(made, ast.Name) and made.id in ("ValueError", "Exception", "ImportError"):
+                yield node.lineno
+
+
+def endings(tree: ast.AST) -> Iterator[int]:
+    """Lines that name what ends the process."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute | ast.Name) and ast.unparse(node) in ENDS:
+            yield node.lineno
+
+
 def violations(source: str, path: Path) -> list[str]:
     """What the file at `path`, relative to hamq/, does against the rules."""
     if path == Path("__init__.py"):  # the lazy public names
@@ -75,9 +105,68 @@ def violations(source: str, path: Path) -> list[str]:
                 found.append(f"{path}:{line}: {layer} imports {target}")
         elif top in HEAVY and layer not in MAY_BE_HEAVY:
             found.append(f"{path}:{line}: {layer} imports {top}")
-    if layer not in MAY_IMPORT_LATE:
+    found += [f"{path}:{line}: raises what is no HamqError" for line in refusals(tree)]
+    if layer not in MAY_END:
+        found += [f"{path}:{line}: ends the process" for line in endings(tree)]
+    if layer not in MAY_IMPORT_LATE and str(path) not in FILES_THAT_IMPORT_LATE:
         found += [f"{path}:{line}: import inside a function" for line in sorted(set(late_imports(tree)))]
     return found
+
+
+def kernel_types() -> set[str]:
+    """Names of the classes of kernels and densities."""
+    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in (PACKAGE / KERNELS).glob("*.py")]
+    names = {node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    return {name for name in names if name.endswith(("Kernel", "Density"))}
+
+
+def asked_types(source: str, types: set[str]) -> list[tuple[int, str]]:
+    """(line, class) of every question for the type of a kernel or a density: isinstance, issubclass, match, type(x) is C."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        asked: list[ast.AST] = []
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("isinstance", "issubclass"):
+            asked = list(node.args[1:])
+        elif isinstance(node, ast.MatchClass):
+            asked = [node.cls]
+        elif isinstance(node, ast.Compare):
+            asked = [node.left, *node.comparators]
+        for part in asked:
+            for name in ast.walk(part):
+                spelt = getattr(name, "id", getattr(name, "attr", getattr(name, "value", "")))
+                if isinstance(spelt, str) and spelt in types:
+                    found.append((node.lineno, spelt))
+    return found
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
+def test_nobody_asks_for_the_type_of_a_kernel(file):
+    path = file.relative_to(PACKAGE)
+    if KERNELS in path.parents:
+        return
+    asked = asked_types(file.read_text(encoding="utf-8"), kernel_types())
+    assert [(line, name) for line, name in asked if (path.as_posix(), name) not in MAY_ASK_FOR_TYPES] == []
+
+
+def test_exceptions_are_used():
+    for path, name in MAY_ASK_FOR_TYPES:
+        assert name in [asked for _, asked in asked_types((PACKAGE / path).read_text(encoding="utf-8"), kernel_types())]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "isinstance(kernel, GaussianKernel)",
+        "isinstance(density, (int, ProductDensity))",
+        "isinstance(kernel, gaussian.GaussianKernel | None)",
+        "issubclass(type(kernel), AbstractKernel)",
+        "type(kernel) is UnnormalizedKernel",
+        "type(kernel).__name__ == 'GaussianKernel'",
+        "match kernel:\n    case GaussianKernel():\n        pass",
+    ],
+)
+def test_questions_for_types_are_seen(source):
+    assert len(asked_types(source, kernel_types())) == 1
 
 
 def test_there_is_something_to_check():
@@ -116,6 +205,10 @@ def test_small_files_with_names(file):
         ("exact/sweeps.py", "def f():\n    return importlib.import_module('hamq.cli')"),
         ("runs/folder.py", "import matplotlib.pyplot as plt"),  # heavy
         ("learning/backup.py", "from optax import adam"),
+        ("runs/folder.py", "import sys\nsys.exit(1)"),  # the caller's process
+        ("learning/devices.py", "import os\ndef f(end=os._exit):\n    pass"),
+        ("problem/grid.py", "raise ValueError('no')"),  # not for users
+        ("problem/grid.py", "def f():\n    raise ImportError from None"),
         ("helpers.py", ""),  # nowhere
     ],
 )
@@ -131,6 +224,8 @@ def test_checker_sees(path, source):
         ("sampling/hmc.py", "from .leapfrog import step\nfrom ..problem.grid import Grid\nimport hamq.types"),
         ("problem/zoo/__init__.py", "from .cartpole import cartpole\nfrom ..grid import Grid"),
         ("problem/__init__.py", "from .grid import Grid"),
+        ("cli/entry.py", "import os\nos._exit(1)"),
+        ("problem/grid.py", "try:\n    pass\nexcept ValueError as error:\n    raise HamqError('no') from error"),
         ("deep/dqn.py", "import optax\nfrom hamq.certificates import bounds"),
         ("paper/figure1.py", "import matplotlib\nfrom hamq import report"),
     ],

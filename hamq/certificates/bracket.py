@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from hamq.certificates.certificate import USEFUL, Certificate, Method
-from hamq.learning.draws import Cost
 from hamq.problem.problem import Problem
+from hamq.solution import Cost
 
 ROUNDING = 1e-15
 """A few units in the last place: of the sums, and of γ in 1/(1−γ)."""

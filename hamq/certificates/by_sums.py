@@ -14,7 +14,8 @@ from hamq.certificates.bracket import Bracket, make_certificate
 from hamq.certificates.certificate import Certificate
 from hamq.certificates.proposal import best
 from hamq.exact.bellman import MAX_SWEEPS, BellmanOperator, settle
-from hamq.learning.draws import Cost, Progress
+from hamq.learning.draws import Progress
+from hamq.solution import Cost
 
 SHARE = 0.05
 """Width of the bracket, at most, as a part of the error that Q has for sure."""
@@ -37,15 +38,16 @@ def certify_by_sums(
     residual = float(np.abs(image - q).max())
     tolerance = max(SHARE * residual / (1 + problem.discount), LEAST * size)
     # Rows of quadrature that are loose are made again, as tight as the tolerance asks for.
-    given = operator if problem.is_product else None
-    operator, solved, _ = settle(problem, best, tolerance, MAX_SWEEPS, None, max_evaluations, given, value, progress)
+    operator, solved, _ = settle(
+        problem, best, tolerance, MAX_SWEEPS, None, max_evaluations, operator, value, progress, refines=True
+    )
     followed = operator.evaluate(q.argmax(axis=1), tolerance=tolerance)
     bracket = Bracket(
         lower=solved.table + solved.bounds.low,
         upper=solved.table + solved.bounds.high,
         policy_value=followed.value - followed.error,
     )
-    cost = Cost(0, int(getattr(operator.law, "evaluations", 0)), 0)
+    cost = Cost(0, operator.law.evaluations, 0)
     return make_certificate(
         operator.problem, q, operator.rewards, operator.ended, bracket,
         method="exact", confidence=1.0, draws=0.0, cost=cost, began=began,

@@ -7,8 +7,10 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float
 
-from hamq.learning.draws import Cost
+from hamq.notebook import card, held, map_of, slice_of
+from hamq.problem.cells import needs_quadrature
 from hamq.problem.problem import Problem
+from hamq.solution import Cost
 
 Method = Literal["exact", "guaranteed", "asymptotic"]
 METHODS: tuple[Method, ...] = ("exact", "guaranteed", "asymptotic")
@@ -73,12 +75,25 @@ class Certificate:
         loss = rounded_up(self.worst_loss)
         found = f"|Q − Q*| ≤ {rounded_up(self.error)} in all pairs, and the greedy policy loses {loss} at most"
         if self.method == "exact":
-            if self.problem.is_product:
+            if not needs_quadrature(self.problem):
                 return f"{name}: {found}; computed, with no draw, rounding included."
             return f"{name}: {found}; computed, with no draw, rounding and an estimate of the quadrature's error included."
         kind = "for independent draws of any law" if self.method == "guaranteed" else "asymptotic in the number of chains"
         sure = f"with {rounded_down(self.confidence)} confidence ({kind})"
         return f"{name}: {sure} {found}; {self.draws:,.0f} fresh draws per pair."
+
+    def _repr_html_(self) -> str:
+        names, points = (*self.problem.axis_names, ""), self.problem.grid.points
+        facts = [
+            ("|Q − Q*| ≤", rounded_up(self.error)),
+            ("loss of the policy ≤", rounded_up(self.worst_loss)),
+            ("confidence", rounded_down(self.confidence)),
+            ("method", self.method),
+        ]
+        picture = map_of(
+            slice_of(self.policy_loss, points), (names[0], names[1]), "bound of the policy's loss" + held(points)
+        )
+        return card("Certificate", self.sentence, facts, picture)
 
     def __repr__(self) -> str:
         return f"Certificate({self.method}: {self.sentence})"
@@ -117,6 +132,9 @@ class PartialCertificate:
             f"|TQ − Q| above {rounded_up(self.residual)}, seen on {seen} with {self.draws:,.0f} fresh draws each; a "
             "quantile of the residual, no bound of |Q − Q*|: raise max_evaluations for one."
         )
+
+    def _repr_html_(self) -> str:
+        return card("Certificate of a part", self.sentence)
 
     def __repr__(self) -> str:
         return f"PartialCertificate({self.method}: {self.sentence})"

@@ -15,24 +15,23 @@ import numpy as np
 
 from hamq.certificates.by_sums import certify_by_sums
 from hamq.certificates.certificate import METHODS, Certificate, Method, PartialCertificate
-from hamq.certificates.checked_table import checked_table
+from hamq.certificates.checked_table import checked_table, problem_of
 from hamq.certificates.experiment import Kind, evaluations_per_draw, evaluations_to_prepare, sampler_of
 from hamq.certificates.partial import NUM_DRAWS, certify_part, least_pairs
 from hamq.certificates.sampled import LEAST_ROUNDS, certify_by_draws
 from hamq.exact.bellman import BellmanOperator, make_operator
 from hamq.learning.draws import Progress
 from hamq.problem.cells import DoesNotFit
-from hamq.problem.kernel import GaussianKernel
 from hamq.problem.problem import Problem
-from hamq.types import Key, as_key
+from hamq.types import HamqError, Key, as_key
 
 FRESH = 0x5EED
 """Folded into the key, so that it never is that of a solver."""
 
 
 def certify(
-    problem: Problem,
-    q_or_solution: Any,
+    solution: Any,
+    problem: Problem | None = None,
     *,
     confidence: float = 0.95,
     max_evaluations: int | None = None,
@@ -42,28 +41,30 @@ def certify(
 ) -> Certificate | PartialCertificate:
     """Bounds of Q*, of the error of a table and of the loss of its greedy policy, from draws that it was not learnt from.
 
-    q_or_solution     a `Solution`, a run (`read_run`) or a table `[S, A]`
+    solution          what a solver returned, or a run (`read_run`) or a table `[S, A]` with its `problem`. A tensor train
+                      is judged by one backup of its V, where the grid can be listed
     confidence        of all bounds at once; `exact` has 1 whatever is asked for
     max_evaluations   of the density and its gradient (independent draws count as one); None: 1,000 draws per pair, or what
                       `solve_exact` would spend. Too few for all pairs make a statement about most of them
     method            None takes the first of exact, guaranteed and asymptotic that applies
     key               of the fresh draws; they are others than a solver's with the same key
     """
-    began, q = time.perf_counter(), checked_table("certify", problem, q_or_solution)
+    began, problem = time.perf_counter(), problem_of("certify", solution, problem)
+    q = checked_table("certify", problem, solution)
     if isinstance(confidence, bool) or not isinstance(confidence, (int, float)) or not 0 < confidence < 1:
-        raise ValueError(f"certify: confidence must be between 0 and 1, got {confidence!r}; 0.95 is usual.")
+        raise HamqError(f"certify: confidence must be between 0 and 1, got {confidence!r}; 0.95 is usual.")
     if method is not None and method not in METHODS:
-        raise ValueError(f"certify: method must be one of {', '.join(METHODS)} or None (the strongest), got {method!r}.")
+        raise HamqError(f"certify: method must be one of {', '.join(METHODS)} or None (the strongest), got {method!r}.")
     if max_evaluations is not None and (
         isinstance(max_evaluations, bool) or not isinstance(max_evaluations, (int, np.integer)) or max_evaluations < 1
     ):
-        raise ValueError(f"certify: max_evaluations must be a whole number of at least 1, got {max_evaluations!r}.")
+        raise HamqError(f"certify: max_evaluations must be a whole number of at least 1, got {max_evaluations!r}.")
     if method in (None, "exact"):
         operator = _operator(problem, max_evaluations, method is not None, progress)
         if operator is not None:
             return certify_by_sums(operator, q, max_evaluations, began, progress)
     if method == "guaranteed" and not _has_independent(problem):
-        raise ValueError(
+        raise HamqError(
             f"certify: method='guaranteed' needs independent draws, and those of {problem.name} would come from a "
             "quadrature whose error nobody bounds; use 'asymptotic', or None."
         )
@@ -80,7 +81,7 @@ def certify(
     num_pairs = int(left / (NUM_DRAWS * evaluations_per_draw(problem, kind)))
     if num_pairs < (least := least_pairs(confidence)):
         needed = int(least * NUM_DRAWS * evaluations_per_draw(problem, kind)) + evaluations_to_prepare(problem, kind)
-        raise ValueError(
+        raise HamqError(
             f"certify: max_evaluations = {max_evaluations:,} buys {NUM_DRAWS:,} draws of {num_pairs} pairs, and a statement "
             f"with confidence {confidence} takes {least}; give at least {needed:,}."
         )
@@ -101,4 +102,4 @@ def _operator(
 
 def _has_independent(problem: Problem) -> bool:
     """Whether independent draws can be had without masses, whose quadrature costs more than chains and has an error."""
-    return isinstance(problem.kernel, GaussianKernel) or problem.law == "point"
+    return problem.kernel.normal is not None or problem.law == "point"

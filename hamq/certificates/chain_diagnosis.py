@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from hamq.learning.draws import Cost
 from hamq.problem.problem import Problem, pair_name
+from hamq.solution import Cost
 
 MIN_ESS = 400.0
 """In total: below, R̂ and ESS themselves are too noisy (Vehtari et al. 2021). Draws worth 400 have an R̂ of 1.01 on average,

@@ -28,6 +28,8 @@ from scipy.fft import next_fast_len
 from scipy.special import ndtri
 from scipy.stats import f, rankdata
 
+from hamq.types import HamqError
+
 LEAST_DRAWS = 4
 """Of a chain: two in each half."""
 TAILS = 0.05, 0.95
@@ -96,7 +98,7 @@ def rhat_by_chance(num_chains: int, num_draws: int, effective: float, num_pairs:
 
 def _require_draws(values: Values) -> None:
     if values.shape[2] < LEAST_DRAWS:
-        raise ValueError(f"chains must have at least {LEAST_DRAWS} draws each, got {values.shape[2]}; raise num_samples.")
+        raise HamqError(f"chains must have at least {LEAST_DRAWS} draws each, got {values.shape[2]}; raise num_samples.")
 
 
 def _halves(values: Values) -> Float[np.ndarray, "pairs halves half"]:

@@ -13,7 +13,8 @@ import numpy as np
 
 from hamq.certificates.checked_table import checked_table
 from hamq.exact.bellman import BellmanOperator, make_operator
-from hamq.exact.solution import Solution
+from hamq.notebook import card
+from hamq.solution import Solution
 
 ACCURACY = 1e-6
 """Part of the span of V* to which policies are evaluated."""
@@ -41,6 +42,10 @@ class Comparison:
     worst_loss: float
     constant_action_loss: float
     random_policy_loss: float
+
+    def _repr_html_(self) -> str:
+        facts = [(field.name.replace("_", " "), f"{getattr(self, field.name):.4g}") for field in dataclasses.fields(self)]
+        return card("Comparison with the exact answer", f"{str(self)[0].upper()}{str(self)[1:]}.", facts)
 
     def __str__(self) -> str:
         return (

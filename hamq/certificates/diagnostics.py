@@ -18,14 +18,15 @@ from jaxtyping import Float, Int, Shaped
 
 from hamq.certificates.chain_diagnosis import FALSE_ALARM, MIN_ESS, ChainDiagnosis, ChainNumbers
 from hamq.certificates.chain_statistics import LEAST_DRAWS, ChainStatistics, chain_statistics, rhat_by_chance
-from hamq.certificates.checked_table import checked_table
-from hamq.learning.draws import Cost, Progress, draw_pairs, prepare
+from hamq.certificates.checked_table import checked_table, problem_of
+from hamq.learning.draws import Progress, draw_pairs, prepare
 from hamq.learning.health import interpolated
 from hamq.problem.problem import Problem
 from hamq.problem.tables import terminal_table
 from hamq.sampling.draws import AbstractSampler, Info, require_count
 from hamq.sampling.hmc import HMC
-from hamq.types import Key, as_key, np_generator
+from hamq.solution import Cost
+from hamq.types import HamqError, Key, as_key, np_generator
 
 MAX_PAIRS = 2000
 """Pairs that are looked at where nobody says how many; with more of them a random part is."""
@@ -39,8 +40,8 @@ FRESH = 0xD1A6
 
 
 def diagnose(
-    problem: Problem,
     solution: Any,
+    problem: Problem | None = None,
     *,
     sampler: HMC | None = None,
     num_pairs: int | None = None,
@@ -49,11 +50,13 @@ def diagnose(
 ) -> ChainDiagnosis:
     """Split R̂, bulk and tail ESS, disagreement, stuck and divergent chains of V = max_a Q, pair by pair, from fresh chains.
 
-    solution    a `Solution`, a run (`read_run`) or a table `[S, A]`: V decides what the chains must agree on
+    solution    what a solver returned, or a run (`read_run`) or a table `[S, A]` with its `problem`: V decides what the
+                chains must agree on
     sampler     an `HMC` of at least 2 chains; its draws are weighted evenly, and with logit walls its chains start
                 dispersed. None: the default settings with 4 chains of 1,000 draws
     num_pairs   how many pairs, at random; None: all of them up to 2,000, and 2,000 at random beyond
     """
+    problem = problem_of("diagnose", solution, problem)
     value = _value(problem, solution)
     sampler = _several_chains(sampler)
     fresh = jr.fold_in(as_key(key), FRESH)
@@ -91,14 +94,14 @@ def _several_chains(sampler: AbstractSampler | None) -> HMC:
     if sampler is None:
         sampler = HMC(NUM_SAMPLES, num_chains=NUM_CHAINS)
     if not isinstance(sampler, HMC):
-        raise ValueError(
+        raise HamqError(
             f"diagnose: sampler must be an HMC, got {type(sampler).__name__}: independent draws have no chains to look at; "
             "use None for the default."
         )
     if sampler.chains < 2:
-        raise ValueError("diagnose: one chain has nothing to agree with; give the HMC num_chains=4 or more.")
+        raise HamqError("diagnose: one chain has nothing to agree with; give the HMC num_chains=4 or more.")
     if sampler.num_samples < LEAST_DRAWS * sampler.chains:
-        raise ValueError(
+        raise HamqError(
             f"diagnose: chains must have at least {LEAST_DRAWS} draws each, got num_samples={sampler.num_samples} for "
             f"{sampler.chains} chains; raise num_samples."
         )

@@ -15,12 +15,12 @@ from hamq.certificates.fresh import Seen, Source, draw_round, make_source
 from hamq.certificates.integrand import Integrand, bounded, joined, regressed
 from hamq.certificates.intervals import betting_bound, chain_bound, predicted_width
 from hamq.certificates.rounding import rounding_of
-from hamq.learning.draws import Cost, Progress
-from hamq.problem.kernel import GaussianKernel
+from hamq.learning.draws import Progress
 from hamq.problem.problem import Problem
 from hamq.sampling.cell_table import num_evaluations
 from hamq.sampling.hmc import HMC
 from hamq.sampling.iid import IID
+from hamq.solution import Cost
 from hamq.types import Key
 
 Kind = Literal["guaranteed", "asymptotic"]
@@ -210,12 +210,12 @@ def make_experiment(problem: Problem, kind: Kind, level: float, rules: Rules, *,
 
 def sampler_of(problem: Problem, kind: Kind) -> HMC | IID:
     """The sampler of one round."""
-    is_gaussian = isinstance(problem.kernel, GaussianKernel)
+    is_normal = problem.kernel.normal is not None
     if kind == "asymptotic":
-        step = QUARTER_TURN / NUM_LEAPFROG if is_gaussian else None
+        step = QUARTER_TURN / NUM_LEAPFROG if is_normal else None
         return HMC(PER_CHAIN * NUM_CHAINS, NUM_LEAPFROG, step, num_chains=NUM_CHAINS, calibrate=False, dispersed=True)
     # A node that was drawn from its mass does not say where in its cell the state is: no conditional expectations.
-    draws_points = is_gaussian and not problem.is_product and problem.law != "point"
+    draws_points = is_normal and not problem.is_product and problem.law != "point"
     return IID(PER_ROUND, "rejection" if draws_points else None)
 
 
@@ -229,14 +229,14 @@ def evaluations_per_draw(problem: Problem, kind: Kind) -> float:
     # Besides: the gradient of Stein's functions, the start of a chain, and where modes are searched these, the jumps, and
     # the table of cells that they are proposed from, which every round makes anew.
     others = 2.3
-    if not isinstance(problem.kernel, GaussianKernel):
+    if problem.kernel.normal is None:
         others = 10.0 + num_evaluations(problem.grid.dimension) / sampler.num_samples
     return transitions * (sampler.gradients_per_draw(problem) + 1) + others
 
 
 def evaluations_to_prepare(problem: Problem, kind: Kind) -> int:
     """What a step size and the look for jumps take before the first draw, rather too many: tables of pairs, and chains."""
-    if kind == "guaranteed" or isinstance(problem.kernel, GaussianKernel):
+    if kind == "guaranteed" or problem.kernel.normal is not None:
         return 0
     return 420 * num_evaluations(problem.grid.dimension) + 130_000
 

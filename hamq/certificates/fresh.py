@@ -16,14 +16,15 @@ from hamq.certificates.variates import has_conditionals, has_stein, look
 from hamq.learning import draws as drawing
 from hamq.learning.backup import single
 from hamq.learning.devices import own_device
-from hamq.learning.draws import Cost, Drawing
+from hamq.learning.draws import Drawing
 from hamq.learning.layout import lay_out
 from hamq.problem.problem import Problem
 from hamq.problem.programs import program
 from hamq.sampling.cell_table import CELLS
 from hamq.sampling.draws import AbstractSampler, Target
 from hamq.sampling.hmc import HMC
-from hamq.types import Key
+from hamq.solution import Cost
+from hamq.types import HamqError, Key
 
 
 class Source(NamedTuple):
@@ -60,7 +61,7 @@ def make_source(
     obeys = not isinstance(sampler, HMC) or sampler.judged in ("unknown", "smooth")
     conditions, stein = variates and has_conditionals(problem), variates and obeys and has_stein(problem)
     if isinstance(sampler, HMC) and sampler.judged == "cut" and problem.grid.dimension not in CELLS:
-        raise ValueError(
+        raise HamqError(
             f"certify: the density of {problem.name} jumps or is cut to zero inside of the box, and in "
             f"{problem.grid.dimension} dimensions no chain is known to cross such places; compare solutions of "
             "several seeds, or use method='exact' on a coarser grid."

@@ -19,6 +19,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import t as student
 
+from hamq.types import HamqError
+
 MIN_CHAINS = 20
 MAX_BET = 0.98
 """Of the largest λ that is allowed: log(1 + λ(u − f)) stays finite."""
@@ -52,7 +54,7 @@ def chain_bound(means: Float[np.ndarray, "P m"], low: Range, high: Range, level:
     """u ≥ mean of f, but for probability `level` each as m grows."""
     num_chains = means.shape[1]
     if num_chains < MIN_CHAINS:
-        raise ValueError(
+        raise HamqError(
             f"asymptotic bounds need at least {MIN_CHAINS} chains per pair, got {num_chains}; raise max_evaluations."
         )
     seen = np.concatenate([means, low[:, None], high[:, None]], axis=1)

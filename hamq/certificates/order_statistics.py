@@ -10,6 +10,8 @@ import math
 import numpy as np
 from scipy.stats import binom
 
+from hamq.types import HamqError
+
 
 def quantile_bound(values: object, *, share: float = 0.05, confidence: float = 0.99) -> float:
     """x such that, with this confidence, at most `share` of the distribution lies above x; inf where n is too small.
@@ -18,9 +20,9 @@ def quantile_bound(values: object, *, share: float = 0.05, confidence: float = 0
     """
     ordered = np.sort(np.asarray(values, np.float64))
     if ordered.ndim != 1 or not np.all(np.isfinite(ordered)):
-        raise ValueError(f"quantile_bound: values must be a list of finite numbers, got shape {list(ordered.shape)}.")
+        raise HamqError(f"quantile_bound: values must be a list of finite numbers, got shape {list(ordered.shape)}.")
     for name, number in (("share", share), ("confidence", confidence)):
         if not 0 < number < 1:
-            raise ValueError(f"quantile_bound: {name} must be between 0 and 1, got {number!r}.")
+            raise HamqError(f"quantile_bound: {name} must be between 0 and 1, got {number!r}.")
     rank = int(binom.ppf(confidence, len(ordered), 1 - share)) + 1 if len(ordered) else 1
     return float(ordered[rank - 1]) if rank <= len(ordered) else math.inf

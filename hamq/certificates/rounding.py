@@ -10,7 +10,6 @@ With ε = 2⁻²³, per axis and at least 2·10⁻⁶ (uniform numbers, quantile
 float64 (tests/certificates/test_rounding.py). A density of the user is taken to be right to 2·10⁻⁶.
 """
 
-from hamq.problem.kernel import GaussianKernel
 from hamq.problem.noise import noise_of
 from hamq.problem.problem import Problem
 from hamq.problem.tables import mean_table
@@ -22,7 +21,7 @@ SINGLE = 2.0**-23
 def rounding_of(problem: Problem) -> float:
     """Of the range of a function of the next state, in total."""
     grid = problem.grid
-    if not isinstance(problem.kernel, GaussianKernel):
+    if problem.kernel.normal is None:
         return LEAST * grid.dimension
     noise, means, total = noise_of(problem), mean_table(problem), 0.0
     for i, (low, high, h) in enumerate(zip(grid.lower, grid.upper, grid.spacing, strict=True)):

@@ -18,9 +18,10 @@ from hamq.certificates.certificate import Certificate
 from hamq.certificates.experiment import ALL_RULES, Experiment, Kind, Prepared, Rules, make_experiment
 from hamq.certificates.proposal import Pilot, Proposal, correct, propose
 from hamq.learning.backup import make_stock
-from hamq.learning.draws import Cost, PairDraws, Progress
+from hamq.learning.draws import PairDraws, Progress
 from hamq.problem.problem import Problem
 from hamq.problem.tables import reward_table, terminal_table
+from hamq.solution import Cost
 from hamq.types import Key
 
 PILOT_SHARE = 0.2

@@ -24,14 +24,14 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from hamq.certificates.order_statistics import quantile_bound
-from hamq.certificates.rollouts import random_starts
+from hamq.control.rollouts import random_starts
 from hamq.problem.grid import Grid
 from hamq.problem.problem import Problem
 from hamq.sampling.draws import AbstractSampler, require_count
 from hamq.tensor.backup import Bellman, Engine
 from hamq.tensor.expectation import make_expectation
 from hamq.tensor.solution import TensorSolution
-from hamq.types import Key, as_key
+from hamq.types import HamqError, Key, as_key
 
 SHARE, CONFIDENCE = 0.05, 0.99
 NUM_CLIMBED, NUM_SWEEPS = 8, 2
@@ -141,7 +141,7 @@ def search(grid: Grid, missing: Missing, starts: Int[np.ndarray, "W d"]) -> tupl
 def resampled(solution: Any, sampler: AbstractSampler, *, key: Key | int) -> TensorSolution:
     """The same V with a backup by fresh draws of another sampler."""
     if not isinstance(solution, TensorSolution):
-        raise ValueError(
+        raise HamqError(
             f"tensor_residuals: sampler needs a TensorSolution, got {type(solution).__name__}; give one that backs up with "
             "the draws you want."
         )
@@ -166,7 +166,7 @@ def states_at(grid: Grid, indices: Int[np.ndarray, "B d"]) -> Float[np.ndarray, 
 def _picked(problem: Problem, visited: Any, count: int, *, key: Key) -> Float[np.ndarray, "B d"]:
     visited = np.asarray(visited, np.float32)
     if visited.ndim != 2 or visited.shape[1] != problem.grid.dimension or not len(visited):
-        raise ValueError(
+        raise HamqError(
             f"tensor_residuals: visited must have the shape [N, {problem.grid.dimension}], got {list(visited.shape)}."
         )
     return visited[np.asarray(jr.permutation(key, len(visited)))[:count]]

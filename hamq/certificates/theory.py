@@ -25,6 +25,7 @@ import math
 from typing import Any, Literal, NamedTuple
 
 from hamq.learning.preparation import lemma3_samples
+from hamq.types import HamqError
 
 Number = float | int
 
@@ -48,7 +49,7 @@ def value_span(min_reward: Number, max_reward: Number, discount: Number) -> floa
     """
     _require_discount(discount)
     if not (math.isfinite(min_reward) and math.isfinite(max_reward) and min_reward <= max_reward):
-        raise ValueError(f"rewards must be finite and in order, got min_reward={min_reward} and max_reward={max_reward}.")
+        raise HamqError(f"rewards must be finite and in order, got min_reward={min_reward} and max_reward={max_reward}.")
     return (max_reward - min_reward) / (1 - discount)
 
 
@@ -77,7 +78,7 @@ def sufficient_observations(
     """
     _require_rank(num_states, num_actions, rank)
     if not coherence >= 1:
-        raise ValueError(f"coherence must be at least 1, got {coherence}.")
+        raise HamqError(f"coherence must be at least 1, got {coherence}.")
     return constant * coherence * rank * max(num_states, num_actions) * math.log(num_states + num_actions) ** 2
 
 
@@ -179,7 +180,7 @@ def printed_iterations(tolerance: Number, discount: Number, max_reward: Number, 
     _require_discount(discount)
     _require_amplification(amplification)
     if 2 * discount * amplification >= 1:
-        raise ValueError(
+        raise HamqError(
             f"T_ε as printed needs 2γc₁ < 1, got {2 * discount * amplification:.3g} (discount={discount}, "
             f"amplification={amplification}); it speaks of discounts below {1 / (2 * amplification):.3g} only; use "
             "iterations_needed."
@@ -282,14 +283,14 @@ def exponent(state_dimension: int, action_dimension: int, order: Number = 1.0) -
 
 def _spread(correlation: Number) -> float:
     if not 0 <= correlation < 1:
-        raise ValueError(f"correlation must be in [0, 1), got {correlation}: 1 − ξ is the spectral gap, 0 gap says nothing.")
+        raise HamqError(f"correlation must be in [0, 1), got {correlation}: 1 − ξ is the spectral gap, 0 gap says nothing.")
     return (1 + correlation) / (1 - correlation)
 
 
 def _log_term(failure: Number, num_backups: Number) -> float:
     _require_failure(failure)
     if not num_backups >= 1:
-        raise ValueError(f"num_backups must be at least 1, got {num_backups}.")
+        raise HamqError(f"num_backups must be at least 1, got {num_backups}.")
     return math.log(2 * num_backups / failure)
 
 
@@ -297,7 +298,7 @@ def _contraction(discount: Number, amplification: Number) -> float:
     _require_discount(discount)
     _require_amplification(amplification)
     if amplification * discount >= 1:
-        raise ValueError(
+        raise HamqError(
             f"iterations contract only where amplification·discount < 1, got {amplification * discount:.3g}; a completion "
             f"that amplifies errors by {amplification} needs a discount below {1 / amplification:.3g}."
         )
@@ -306,41 +307,41 @@ def _contraction(discount: Number, amplification: Number) -> float:
 
 def _require_discount(discount: Number) -> None:
     if not 0 <= discount < 1:
-        raise ValueError(f"discount must be in [0, 1), got {discount}.")
+        raise HamqError(f"discount must be in [0, 1), got {discount}.")
 
 
 def _require_amplification(amplification: Number) -> None:
     if not amplification >= 1:
-        raise ValueError(
+        raise HamqError(
             f"amplification must be at least 1, got {amplification}: the entries that were given keep their error."
         )
 
 
 def _require_failure(failure: Number) -> None:
     if not 0 < failure < 1:
-        raise ValueError(f"failure must be a probability between 0 and 1, got {failure}.")
+        raise HamqError(f"failure must be a probability between 0 and 1, got {failure}.")
 
 
 def _require_rank(num_states: int, num_actions: int, rank: int) -> None:
     _require_counts(num_states=num_states, num_actions=num_actions, rank=rank)
     if rank > min(num_states, num_actions):
-        raise ValueError(f"rank must be at most {min(num_states, num_actions)} for {num_states}×{num_actions}, got {rank}.")
+        raise HamqError(f"rank must be at most {min(num_states, num_actions)} for {num_states}×{num_actions}, got {rank}.")
 
 
 def _require_counts(**counts: Any) -> None:
     for name, value in counts.items():
         if not value >= 1:
-            raise ValueError(f"{name} must be at least 1, got {value}.")
+            raise HamqError(f"{name} must be at least 1, got {value}.")
 
 
 def _require_at_least_zero(**values: Any) -> None:
     for name, value in values.items():
         if not 0 <= value < math.inf:
-            raise ValueError(f"{name} must be finite and at least 0, got {value}.")
+            raise HamqError(f"{name} must be finite and at least 0, got {value}.")
 
 
 def _positive(**values: Any) -> float:
     ((name, value),) = values.items()
     if not 0 < value < math.inf:
-        raise ValueError(f"{name} must be finite and above 0, got {value}.")
+        raise HamqError(f"{name} must be finite and above 0, got {value}.")
     return float(value)

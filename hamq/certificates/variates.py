@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from hamq.problem.kernel import AbstractDensity, CorrelatedDensity, GaussianKernel, ProductDensity, UserDensity
+from hamq.problem.kernels.kernel import AbstractDensity, Normal
 from hamq.problem.normal import axis_log_masses
 from hamq.problem.problem import Problem
 from hamq.sampling.draws import Target
@@ -50,7 +50,9 @@ def look(
     plain = jax.vmap(lambda point: value_at(problem, functions, point), in_axes=1, out_axes=1)(points)
     conditional = stein = None
     if conditions:
-        conditional = jax.vmap(lambda x: _conditional(problem, density, functions, x), in_axes=1, out_axes=1)(points)
+        normal = density.normal
+        assert normal is not None
+        conditional = jax.vmap(lambda x: _conditional(problem, normal, functions, x), in_axes=1, out_axes=1)(points)
     if uses_stein:
         stein = jax.vmap(lambda x: stein_functions(problem, density, x), in_axes=1, out_axes=1)(points)
     return Looked(plain, conditional, stein)
@@ -65,8 +67,8 @@ def value_at(problem: Problem, functions: Float[Array, "J S"], point: Float[Arra
 
 def has_conditionals(problem: Problem) -> bool:
     """Whether the law of one coordinate given the others is known."""
-    is_gaussian = isinstance(problem.kernel, GaussianKernel)
-    return is_gaussian and problem.law != "point" and (problem.is_product or not any(problem.grid.periodic))
+    is_normal = problem.kernel.normal is not None
+    return is_normal and problem.law != "point" and (problem.is_product or not any(problem.grid.periodic))
 
 
 def has_stein(problem: Problem) -> bool:
@@ -74,20 +76,19 @@ def has_stein(problem: Problem) -> bool:
     if problem.law == "point":
         return False
     circles = problem.grid.periodic
-    return not isinstance(problem.kernel, GaussianKernel) or not any(circles) or (problem.is_product and not all(circles))
+    return problem.kernel.normal is None or not any(circles) or (problem.is_product and not all(circles))
 
 
-def _conditional(problem: Problem, density: AbstractDensity, functions: Array, x: Float[Array, " d"]) -> Float[Array, " J"]:
+def _conditional(problem: Problem, normal: Normal, functions: Array, x: Float[Array, " d"]) -> Float[Array, " J"]:
     """Σ_j E[V | x_{−j}]."""
-    assert isinstance(density, (ProductDensity, CorrelatedDensity))
     total = jnp.zeros(functions.shape[0], functions.dtype)
     for j in range(problem.grid.dimension):
-        if isinstance(density, ProductDensity):
-            mean, std = density.mean[j], density.std[j]
+        if normal.precision is None:
+            mean, std = normal.mean[j], normal.factor[j]
         else:
-            row = density.precision[j]
-            others = jnp.sum(row * (x - density.mean)) - row[j] * (x[j] - density.mean[j])
-            mean, std = density.mean[j] - others / row[j], 1 / jnp.sqrt(row[j])
+            row = normal.precision[j]
+            others = jnp.sum(row * (x - normal.mean)) - row[j] * (x[j] - normal.mean[j])
+            mean, std = normal.mean[j] - others / row[j], 1 / jnp.sqrt(row[j])
         masses = jnp.exp(axis_log_masses(problem.grid, j, problem.law, mean, std))
         nodes = jnp.asarray(problem.grid.axis_nodes(j), x.dtype)
         at_nodes = jax.vmap(lambda node, j=j: value_at(problem, functions, x.at[j].set(node)), out_axes=1)(nodes)
@@ -109,7 +110,7 @@ def stein_functions(problem: Problem, density: AbstractDensity, x: Float[Array, 
             others = range(d) if d <= MAX_PRODUCTS else [i]
             lines = [j for j in others if not grid.periodic[j]]
             found += [flat[i], *(across[j] * flat[i] + (2 * wall[i] if i == j else 0) for j in lines)]
-        elif isinstance(density, UserDensity):
+        elif not density.is_lifted:
             turn = 2 * np.pi / grid.widths[i]
             sine, cosine = jnp.sin(turn * x[i]), jnp.cos(turn * x[i])
             found += [force[i], sine * force[i] + turn * cosine, cosine * force[i] - turn * sine]

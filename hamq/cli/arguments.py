@@ -3,9 +3,8 @@
 import dataclasses
 from typing import Any
 
-from hamq.cli.options import HMCOptions, RunOptions
+from hamq.cli.options import FolderOptions, HMCOptions, RunOptions
 from hamq.cli.parsing import Request
-from hamq.cli.problems import Named
 from hamq.completion.anchors import Anchors
 from hamq.completion.nuclear_norm import NuclearNorm
 from hamq.completion.soft_impute import SoftImpute
@@ -13,7 +12,8 @@ from hamq.learning.budget import default_budget
 from hamq.learning.literal import paper_literal
 from hamq.learning.settings import resolve
 from hamq.problem.problem import Problem
-from hamq.runs.config import FREE_FIELDS
+from hamq.runs.config import RunConfig, new_config
+from hamq.runs.naming import Named
 from hamq.sampling.exhaustive import Exhaustive
 from hamq.sampling.hmc import HMC
 from hamq.sampling.iid import IID
@@ -34,7 +34,7 @@ DEFAULT_SAMPLES = 100
 
 
 def solve_arguments(request: Request, problem: Problem) -> dict[str, Any]:
-    """What `solve` is called with; ValueError if it would refuse."""
+    """What `solve` is called with; HamqError if it would refuse."""
     asked = dataclasses.asdict(request.options["solve"])
     is_literal = asked.pop("literal")
     arguments = asked | {"sampler": None, "completion": MAKERS[asked["completion"]]()}
@@ -84,31 +84,10 @@ def _initial(text: str | None) -> float | str | None:
         return text  # "uniform"
 
 
-def make_config(named: Named, arguments: dict[str, Any], output: RunOptions) -> dict[str, Any]:
-    """What the run folder keeps: enough to make the problem again, and to see that a resumed run is the same.
-
-    On how many devices does not matter to it.
-    """
-    settings = {name: described(value) for name, value in arguments.items() if name not in ("key", "devices")}
-    return {
-        "command": "solve",
-        "problem": named._asdict(),
-        "seed": arguments["key"],
-        **settings,
-        "exact": output.exact,
-        "output": {"checkpoint_every": output.checkpoint_every, "checkpoint_seconds": output.checkpoint_seconds},
-    }
+def make_config(named: Named, arguments: dict[str, Any], output: RunOptions) -> RunConfig:
+    """What the run folder keeps: enough to make the problem again, and to see that a resumed run is the same."""
+    return dataclasses.replace(new_config("solve", named, arguments, exact=output.exact), output=output_of(output))
 
 
-def free_fields(arguments: dict[str, Any]) -> tuple[str, ...]:
-    """What may change when the run is resumed; not the iterations where the number of draws comes from them."""
-    by_budget = arguments["draws"] == "fresh" and (arguments["max_gradients"] is not None or arguments["sampler"] is None)
-    is_fixed = by_budget or arguments["schedule"] == "lemma3"
-    return tuple(name for name in FREE_FIELDS if not (is_fixed and name == "iterations"))
-
-
-def described(value: Any) -> Any:
-    if not dataclasses.is_dataclass(value):
-        return value
-    names = [field.name for field in dataclasses.fields(value) if not field.metadata.get("is_settled")]
-    return {"kind": type(value).__name__} | {name: getattr(value, name) for name in names}
+def output_of(output: FolderOptions) -> dict[str, Any]:
+    return {"checkpoint_every": output.checkpoint_every, "checkpoint_seconds": output.checkpoint_seconds}

@@ -7,14 +7,16 @@ from rich.table import Table
 from hamq.certificates.certificate import METHODS, Certificate, PartialCertificate, rounded_down, rounded_up
 from hamq.certificates.certify import certify
 from hamq.cli.certify_options import CertifyOptions
-from hamq.cli.finished import problem_of, read_finished, solution_of
+from hamq.cli.finished import read_finished
 from hamq.cli.messages import print_json, say, tell
 from hamq.cli.parsing import Request
-from hamq.cli.progress import Progress
 from hamq.cli.tables import make_console, make_table
+from hamq.errors import HamqError
 from hamq.problem.cache import use_compilation_cache
 from hamq.runs.certificate import RunCertificate
 from hamq.runs.folder import RunFolder
+from hamq.runs.loading import problem_of, solution_of
+from hamq.runs.progress import Progress
 from hamq.runs.reading import Run, read_run
 
 
@@ -27,8 +29,8 @@ def run(request: Request) -> int:
     problem = problem_of(name, found)
     with RunFolder.open(name) as folder:  # refuses now if somebody writes there
         say(f"{problem.name}: certifying the table of {name}")
-        with Progress() as progress:
-            certificate = certify(problem, solution_of(found, problem), **_arguments(asked), progress=progress.draws)
+        with Progress(beats=True) as progress:
+            certificate = certify(solution_of(found, problem), **_arguments(asked), progress=progress.draws)
         assert found.q is not None
         is_saved = found.certificate is None or not _says_more(found.certificate, certificate)
         if is_saved:
@@ -60,16 +62,16 @@ def _says_more(kept: RunCertificate, new: Certificate | PartialCertificate) -> b
 
 def _require_sense(asked: CertifyOptions) -> None:
     if not 0 < asked.confidence < 1:
-        raise ValueError(f"--confidence must be between 0 and 1, such as 0.95, got {asked.confidence}.")
+        raise HamqError(f"--confidence must be between 0 and 1, such as 0.95, got {asked.confidence}.")
     if asked.max_evaluations is not None and asked.max_evaluations < 1:
-        raise ValueError(f"--max-evaluations must be at least 1, got {asked.max_evaluations}.")
+        raise HamqError(f"--max-evaluations must be at least 1, got {asked.max_evaluations}.")
     if asked.seed < 0:
-        raise ValueError(f"--seed must be at least 0, got {asked.seed}.")
+        raise HamqError(f"--seed must be at least 0, got {asked.seed}.")
 
 
 def _require_table(name: str, found: Run) -> None:
     if found.cores is not None:
-        raise ValueError(
+        raise HamqError(
             f"{name} holds a tensor train, and hamq certify needs a table of Q; hamq show has its residual, and "
             "hamq.tensor_residuals, in Python, a statement about it with stated confidence."
         )

@@ -10,17 +10,18 @@ from rich.table import Table
 
 from hamq.certificates.certificate import rounded_down, rounded_up
 from hamq.certificates.comparison import Comparison, compare
-from hamq.cli.finished import problem_of, require_finished
 from hamq.cli.messages import print_json, say
 from hamq.cli.parsing import Request
 from hamq.cli.tables import make_console, make_table
+from hamq.errors import HamqError
 from hamq.exact.bellman import make_operator
-from hamq.exact.solution import Solution
 from hamq.exact.value_iteration import solve_exact
 from hamq.problem.cache import use_compilation_cache
 from hamq.problem.problem import Problem
 from hamq.runs.certificate import RunCertificate
+from hamq.runs.loading import problem_of, require_finished, solution_of
 from hamq.runs.reading import Run, read_run
+from hamq.solution import Solution
 
 MEASURES = ("frobenius", "sup", "advantage", "agreement", "policy_loss")
 MEANING = """\
@@ -59,20 +60,21 @@ def _require_comparable(runs: dict[str, Run]) -> None:
     """Finished, and of one problem."""
     (first, reference), *_ = runs.items()
     for name, run in runs.items():
-        if run.config["command"] == "solve-tensor":
-            raise ValueError(
+        if run.setup.command == "solve-tensor":
+            raise HamqError(
                 f"{name} holds a tensor train, and hamq compare needs tables of Q; hamq show and hamq report read it."
             )
         require_finished(name, run)
         if run.manifest.problem != reference.manifest.problem:
-            raise ValueError(f"{name} is of another problem than {first}; compare runs of one problem.")
+            raise HamqError(f"{name} is of another problem than {first}; compare runs of one problem.")
 
 
 def _exact(runs: dict[str, Run], problem: Problem) -> Solution:
     for run in runs.values():
-        if run.config["command"] == "exact":
-            result, converged = str(run.result), bool(run.converged)
-            return Solution(problem, _q(run), run.history, result, converged, run.lower, run.upper, run.error)
+        if run.setup.command == "exact":
+            found = solution_of(run, problem)
+            assert isinstance(found, Solution)
+            return found
     say(f"solving {problem.name} exactly, because no run of hamq exact is given")
     return solve_exact(problem)
 

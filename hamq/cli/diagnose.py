@@ -8,12 +8,14 @@ from rich.table import Table
 from hamq.certificates.chain_diagnosis import ChainDiagnosis
 from hamq.certificates.diagnostics import diagnose
 from hamq.cli.diagnose_options import DiagnoseOptions
-from hamq.cli.finished import problem_of, read_finished, solution_of
+from hamq.cli.finished import read_finished
 from hamq.cli.messages import print_json, say, tell
 from hamq.cli.parsing import Request
-from hamq.cli.progress import Progress
 from hamq.cli.tables import make_console, make_table
+from hamq.errors import HamqError
 from hamq.problem.cache import use_compilation_cache
+from hamq.runs.loading import problem_of, solution_of
+from hamq.runs.progress import Progress
 from hamq.runs.reading import Run
 from hamq.sampling.hmc import HMC
 
@@ -31,9 +33,7 @@ def run(request: Request) -> int:
     say(f"{problem.name}: {sampler.chains} fresh chains of {sampler.num_samples // sampler.chains} draws per pair")
     with Progress() as progress:
         solution = solution_of(found, problem)
-        told = diagnose(
-            problem, solution, sampler=sampler, num_pairs=asked.num_pairs, key=asked.seed, progress=progress.draws
-        )
+        told = diagnose(solution, sampler=sampler, num_pairs=asked.num_pairs, key=asked.seed, progress=progress.draws)
     if asked.json:
         print_json({"run": name, "problem": problem.name, **described(told)})
         return 0
@@ -44,16 +44,16 @@ def run(request: Request) -> int:
 
 def _require_sense(name: str, found: Run, asked: DiagnoseOptions) -> None:
     if found.cores is not None:
-        raise ValueError(f"{name} holds a tensor train, and hamq diagnose needs a table of Q; hamq show has its residual.")
+        raise HamqError(f"{name} holds a tensor train, and hamq diagnose needs a table of Q; hamq show has its residual.")
     if asked.num_pairs is not None and asked.num_pairs < 1:
-        raise ValueError(f"--num-pairs must be at least 1, got {asked.num_pairs}.")
+        raise HamqError(f"--num-pairs must be at least 1, got {asked.num_pairs}.")
     if asked.seed < 0:
-        raise ValueError(f"--seed must be at least 0, got {asked.seed}.")
+        raise HamqError(f"--seed must be at least 0, got {asked.seed}.")
 
 
 def _sampler(found: Run, asked: DiagnoseOptions) -> HMC:
     """Chains with the run's settings, where it had chains, and as many draws as asked for."""
-    own = found.config.get("sampler") or {}
+    own = found.setup.sampler or {}
     kept = {field: own[field] for field in KEPT} if own.get("kind") == "HMC" else {}
     return HMC(asked.num_samples, num_chains=asked.num_chains, **kept)
 

@@ -1,12 +1,14 @@
 """`hamq evaluate`: the policy of a run, scored in an environment."""
 
-from hamq.cli.finished import problem_of, read_finished, solution_of
+from hamq.cli.finished import read_finished
 from hamq.cli.gym_options import EvaluateOptions
 from hamq.cli.messages import print_json, say, tell
 from hamq.cli.parsing import Request
-from hamq.cli.progress import Progress
 from hamq.envs.evaluation import evaluate
+from hamq.errors import HamqError
 from hamq.problem.cache import use_compilation_cache
+from hamq.runs.loading import problem_of, solution_of
+from hamq.runs.progress import Progress
 
 
 def run(request: Request) -> int:
@@ -27,9 +29,9 @@ def run(request: Request) -> int:
 
 def _checked(output: EvaluateOptions) -> str:
     if output.env is None:
-        raise ValueError("hamq evaluate needs --env, the id of an environment such as Pendulum-v1.")
+        raise HamqError("hamq evaluate needs --env, the id of an environment such as Pendulum-v1.")
     if output.episodes < 1:
-        raise ValueError(f"--episodes must be at least 1, got {output.episodes}.")
+        raise HamqError(f"--episodes must be at least 1, got {output.episodes}.")
     if output.seed < 0:
-        raise ValueError(f"--seed must be at least 0, got {output.seed}; episode i has seed + i.")
+        raise HamqError(f"--seed must be at least 0, got {output.seed}; episode i has seed + i.")
     return output.env

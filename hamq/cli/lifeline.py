@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hamq.cli.messages import say
+from hamq.errors import HamqError
 from hamq.learning.devices import LOST, Devices, broadcast, lost_sentence
 
 BEAT = 2.0
@@ -89,7 +90,7 @@ def connect(devices: Devices, host: str | None, index: int, num: int) -> Lifelin
     try:
         connection = socket.create_connection((address, int(port)), timeout=SILENCE)
     except OSError as error:
-        raise ValueError(
+        raise HamqError(
             f"process 0 cannot be reached at {address}:{port} ({error}); name its host by --coordinator HOST:PORT."
         ) from error
     connection.sendall(bytes.fromhex(token))
@@ -109,7 +110,7 @@ def _accept(lifeline: Lifeline, devices: Devices, host: str | None, num: int) ->
             try:
                 connection, _ = server.accept()
             except TimeoutError:
-                raise ValueError(f"{num - 1 - found} of {num} processes did not connect to process 0.") from None
+                raise HamqError(f"{num - 1 - found} of {num} processes did not connect to process 0.") from None
             connection.settimeout(SILENCE)
             if _is_known(connection, token):
                 lifeline.watch(connection, "another process")

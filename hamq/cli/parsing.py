@@ -5,14 +5,14 @@ twice: here for what is named, and then, by tyro, with the dataclasses of just t
 """
 
 import dataclasses
-import difflib
 import typing
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import tyro
 
 from hamq.cli import certify_options, diagnose_options, gym_options, options, tensor_options
+from hamq.errors import HamqError, suggestion
 
 COMMANDS = {
     "list": ("", "the problems of the zoo"),
@@ -61,7 +61,7 @@ class Request:
 
 
 def parse(command: str, argv: Sequence[str]) -> Request:
-    """The request; ValueError with one sentence if it makes no sense. `--help` prints and raises SystemExit."""
+    """The request; HamqError with one sentence if it makes no sense. `--help` prints and raises SystemExit."""
     words, tokens, values = _scan(command, argv)
     chosen = _chosen(command, words, values)
     _refuse_foreign(command, chosen, values)
@@ -73,12 +73,6 @@ def parse(command: str, argv: Sequence[str]) -> Request:
     parsed = _by_tyro(command, chosen, tokens)
     given = frozenset(_field(flag) for flag in values)
     return Request(command, tuple(argv), tuple(words), dict(zip(chosen, parsed, strict=True)), given)
-
-
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """`; did you mean …?` where something known is near, otherwise a full stop."""
-    near = difflib.get_close_matches(word, list(known), 1)
-    return f"; did you mean {near[0]}?" if near else "."
 
 
 class Scanned(NamedTuple):
@@ -106,12 +100,12 @@ def _scan(command: str, argv: Sequence[str]) -> Scanned:
             tokens.append(flag)
         elif flag in fields:
             if not equals and (not rest or rest[0].startswith("--")):
-                raise ValueError(f"{flag} needs a value; see hamq {command} --help.")
+                raise HamqError(f"{flag} needs a value; see hamq {command} --help.")
             values[flag] = value if equals else rest.pop(0)
             _require_value(flag, fields[flag], values[flag])
             tokens += [flag, values[flag]]
         else:
-            raise ValueError(f"hamq {command} has no option {flag}{suggestion(flag, [*fields, *switches])}")
+            raise HamqError(f"hamq {command} has no option {flag}{suggestion(flag, [*fields, *switches])}")
     return Scanned(words, tokens, values)
 
 
@@ -123,13 +117,13 @@ def _require_value(flag: str, field: dataclasses.Field, value: str) -> None:
     choices = [choice for part in parts if typing.get_origin(part) is Literal for choice in typing.get_args(part)]
     choices += ["True", "False"] if bool in parts else []
     if choices and value not in choices:
-        raise ValueError(f"{flag} must be one of {', '.join(choices)}, got {value}{suggestion(value, choices)}")
+        raise HamqError(f"{flag} must be one of {', '.join(choices)}, got {value}{suggestion(value, choices)}")
     for number, name in ((int, "a whole number"), (float, "a number")):
         if number in parts:
             try:
                 number(value)
             except ValueError:
-                raise ValueError(f"{flag} takes {name}, got {value!r}.") from None
+                raise HamqError(f"{flag} takes {name}, got {value!r}.") from None
 
 
 def _parts(annotation: Any) -> tuple[Any, ...]:
@@ -141,16 +135,16 @@ def _require_words(command: str, words: Sequence[str]) -> None:
     needed = COMMANDS[command][0]
     if len(words) < bool(needed):
         remedy = REMEDIES[needed.split()[0]]
-        raise ValueError(f"hamq {command} needs a {needed.split()[0]}; {remedy}.")
+        raise HamqError(f"hamq {command} needs a {needed.split()[0]}; {remedy}.")
     if len(words) > bool(needed) and "..." not in needed:
-        raise ValueError(f"hamq {command} takes {needed or 'no words'} and options; {words[-1]!r} is too much.")
+        raise HamqError(f"hamq {command} takes {needed or 'no words'} and options; {words[-1]!r} is too much.")
     if command == "paper":
         for word in words:
             if word not in (*options.FIGURES, "list", "all"):
                 known = [*options.FIGURES, "all"]
-                raise ValueError(f"there is no figure {word!r} among {', '.join(known)}{suggestion(word, known)}")
+                raise HamqError(f"there is no figure {word!r} among {', '.join(known)}{suggestion(word, known)}")
     if needed == "PROBLEM" and words[0] not in options.ZOO and ":" not in words[0]:
-        raise ValueError(
+        raise HamqError(
             f"there is no problem {words[0]!r} among {', '.join(options.ZOO)}, and your own are given as "
             f"file.py:function{suggestion(words[0], options.ZOO)}"
         )
@@ -234,7 +228,7 @@ def _refuse_foreign(command: str, chosen: dict[str, Any], values: dict[str, str 
             if "problem" in chosen or owners[0] not in options.ZOO
             else f"; give your own arguments as --set {field}=VALUE"
         )
-        raise ValueError(f"{flag} belongs to {' or '.join(owners)}, which this hamq {command} has not{own}.")
+        raise HamqError(f"{flag} belongs to {' or '.join(owners)}, which this hamq {command} has not{own}.")
 
 
 def _by_tyro(command: str, chosen: dict[str, Any], tokens: Sequence[str]) -> list[Any]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from hamq.cli.options import ProcessOptions
+from hamq.errors import HamqError
 
 
 class Place(NamedTuple):
@@ -31,19 +32,19 @@ def place_of(options: ProcessOptions, environment: Mapping[str, str]) -> Place:
     num = place.num if options.num_processes is None else options.num_processes
     index = place.index if options.process_id is None else options.process_id
     if num < 1:
-        raise ValueError(f"--num-processes must be at least 1, got {num}.")
+        raise HamqError(f"--num-processes must be at least 1, got {num}.")
     if num == 1 and options.coordinator is None and not options.process_id:
         return Place()
     given = [options.coordinator, options.num_processes, options.process_id]
     if place.num == 1 and None in given:
-        raise ValueError(
+        raise HamqError(
             "--coordinator HOST:PORT, --num-processes N and --process-id I belong together: the address of process 0, how "
             "many there are, and which of them (from 0) this one is; give all three, or none."
         )
     if not 0 <= index < num:
-        raise ValueError(f"--process-id must be 0 to {num - 1} with --num-processes {num}, got {index}.")
+        raise HamqError(f"--process-id must be 0 to {num - 1} with --num-processes {num}, got {index}.")
     if options.coordinator is None and not place.finds:
-        raise ValueError(
+        raise HamqError(
             f"Open MPI started {num} processes, but does not say where process 0 is; give --coordinator HOST:PORT, the host "
             "of rank 0 and a free port."
         )
@@ -68,4 +69,4 @@ def _of_environment(environment: Mapping[str, str]) -> Place:
 def _require_address(address: str) -> None:
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
-        raise ValueError(f"--coordinator takes HOST:PORT, such as node1:29500 or 127.0.0.1:29500, got {address!r}.")
+        raise HamqError(f"--coordinator takes HOST:PORT, such as node1:29500 or 127.0.0.1:29500, got {address!r}.")

@@ -5,11 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hamq.cli.finished import problem_of, read_finished, short_names, solution_of
+from hamq.cli.finished import read_finished, short_names
 from hamq.cli.messages import print_json, say, tell
 from hamq.cli.parsing import Request
+from hamq.errors import HamqError
 from hamq.problem.cache import use_compilation_cache
 from hamq.report.policy_map import FORMATS, is_plot, plot, write_plot
+from hamq.runs.loading import problem_of, solution_of
 from hamq.runs.reading import Run
 
 PLOT = "plot.png"
@@ -24,7 +26,7 @@ def run(request: Request) -> int:
     path = Path(output.out or Path(request.words[0]) / PLOT)
     require_free(path)
     problem = problem_of(request.words[0], found[request.words[0]])
-    exact = [word for word in found if found[word].config["command"] == "exact"]
+    exact = [word for word in found if found[word].setup.command == "exact"]
     words = exact[:1] + [word for word in found if word not in exact[:1]]  # the reference first
     if any(found[word].cores is not None for word in words):
         say(f"{path}: backing up the policy's map")
@@ -32,7 +34,7 @@ def run(request: Request) -> int:
     try:
         write_plot(path, figure)
     except OSError as error:
-        raise ValueError(f"{path} could not be written: {error.strerror}; choose another place for it.") from error
+        raise HamqError(f"{path} could not be written: {error.strerror}; choose another place for it.") from error
     if output.json:
         print_json({"runs": words, "picture": str(path), "axes": list(axes), "at": at})
     else:
@@ -44,23 +46,23 @@ def run(request: Request) -> int:
 def require_free(path: Path) -> None:
     """Refuses a name that is none of a picture, or a place where something else is than a picture of ours."""
     if path.suffix.lower() not in FORMATS:
-        raise ValueError(f"-o {path}: a picture ends in one of {', '.join(FORMATS)}; choose another name.")
+        raise HamqError(f"-o {path}: a picture ends in one of {', '.join(FORMATS)}; choose another name.")
     if not path.parent.is_dir():
-        raise ValueError(f"there is no folder {path.parent} for the picture; make it, or choose another with -o.")
+        raise HamqError(f"there is no folder {path.parent} for the picture; make it, or choose another with -o.")
     if path.is_symlink():
-        raise ValueError(f"{path} is a link, and would be written through; choose another name with -o.")
+        raise HamqError(f"{path} is a link, and would be written through; choose another name with -o.")
     try:
         is_taken = path.exists() and (path.is_dir() or not is_plot(path))
     except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror}; choose another name with -o.") from error
+        raise HamqError(f"{path} cannot be read: {error.strerror}; choose another name with -o.") from error
     if is_taken:
-        raise ValueError(f"{path} is there already, and not a picture of hamq plot; choose another name with -o.")
+        raise HamqError(f"{path} is there already, and not a picture of hamq plot; choose another name with -o.")
 
 
 def _axes(text: str) -> tuple[int, int]:
     axes = _numbers("--axes", text, int)
     if len(axes) != 2:
-        raise ValueError(f"--axes takes two axes, such as 0,1, got {text!r}.")
+        raise HamqError(f"--axes takes two axes, such as 0,1, got {text!r}.")
     return axes[0], axes[1]
 
 
@@ -69,9 +71,9 @@ def _numbers(flag: str, text: str, kind: Callable[[str], Any]) -> list[Any]:
     try:
         numbers = [kind(part) for part in text.split(",")]
     except ValueError:
-        raise ValueError(f"{flag} takes {what} with commas between them, got {text!r}.") from None
+        raise HamqError(f"{flag} takes {what} with commas between them, got {text!r}.") from None
     if not all(map(math.isfinite, numbers)):
-        raise ValueError(f"{flag} takes finite numbers, got {text!r}.")
+        raise HamqError(f"{flag} takes finite numbers, got {text!r}.")
     return numbers
 
 
@@ -79,4 +81,4 @@ def _require_one_problem(found: dict[str, Run]) -> None:
     (first, reference), *_ = found.items()
     for name, one in found.items():
         if one.manifest.problem != reference.manifest.problem:
-            raise ValueError(f"{name} is of another problem than {first}; show runs of one problem together.")
+            raise HamqError(f"{name} is of another problem than {first}; show runs of one problem together.")

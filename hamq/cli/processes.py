@@ -17,7 +17,8 @@ import numpy as np
 from hamq.cli.lifeline import connect
 from hamq.cli.messages import say
 from hamq.cli.place import Place
-from hamq.learning.devices import LOST, Devices, LostProcessError, broadcast, choose_devices
+from hamq.errors import HamqError
+from hamq.learning.devices import LOST, Devices, LostProcessError, broadcast, choose_devices, end_when_lost
 
 JOINING_SECONDS = 60
 """That a process waits for the others to start."""
@@ -28,7 +29,7 @@ HOST_DEVICES = "xla_force_host_platform_device_count"
 def joined(place: Place, devices: int | None) -> Iterator[Devices]:
     """Around all that needs JAX: the devices of all processes. What goes wrong inside says in which process."""
     if devices is not None and devices < 1:
-        raise ValueError(f"--devices must be a whole number of at least 1, got {devices}.")
+        raise HamqError(f"--devices must be a whole number of at least 1, got {devices}.")
     if devices is not None and devices > 1 and HOST_DEVICES not in os.environ.get("XLA_FLAGS", ""):
         with contextlib.suppress(RuntimeError):  # JAX has started; `choose_devices` says what that means
             jax.config.update("jax_num_cpu_devices", devices)
@@ -36,6 +37,7 @@ def joined(place: Place, devices: int | None) -> Iterator[Devices]:
         yield choose_devices(devices)
         return
     _keep_stdout()
+    end_when_lost(os._exit)
     try:
         _join(place, devices)
         found = choose_devices(devices)
@@ -69,7 +71,7 @@ def _join(place: Place, devices: int | None) -> None:
     except RuntimeError as error:
         where = f" at {place.coordinator}" if place.coordinator else ""
         reason = str(error).partition("\n")[0]
-        raise ValueError(
+        raise HamqError(
             f"could not join the other processes{where} within {JOINING_SECONDS} s ({reason}); start all of them, with the "
             "same --coordinator and --num-processes and with ids from 0, and choose a port that is free."
         ) from error
@@ -113,9 +115,9 @@ def receive(devices: Devices, config: str) -> Order:
     words["start"] = arrays if words["start"] else None
     order = Order(**words)
     if order.refused:
-        raise ValueError(f"process 0 stopped: {order.refused}")
+        raise HamqError(f"process 0 stopped: {order.refused}")
     if order.config != config:
-        raise ValueError(
+        raise HamqError(
             "process 0 was given another problem or other options; processes that join solve one problem together and need "
             "the same ones. Tasks that have nothing to do with each other are kept apart by --num-processes 1."
         )

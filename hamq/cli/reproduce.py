@@ -9,12 +9,13 @@ from pathlib import Path
 from hamq.cli.messages import say, tell
 from hamq.cli.options import FIGURES
 from hamq.cli.parsing import Request
-from hamq.cli.progress import Progress
 from hamq.cli.side_by_side import settled, workers
 from hamq.cli.tables import make_console, make_table
+from hamq.errors import HamqError
 from hamq.paper import page, plan, tables
 from hamq.paper.plan import Job, Scale
 from hamq.problem.cache import use_compilation_cache
+from hamq.runs.progress import Progress
 
 
 def run(request: Request) -> int:
@@ -24,7 +25,7 @@ def run(request: Request) -> int:
     scale = plan.QUICK if options.quick else plan.FULL
     for name in ("seeds", "processes"):
         if (given := getattr(options, name)) is not None and given < 1:
-            raise ValueError(f"--{name} must be at least 1, got {given}.")
+            raise HamqError(f"--{name} must be at least 1, got {given}.")
     if options.seeds is not None:
         scale = dataclasses.replace(scale, seeds=options.seeds, deep_seeds=options.seeds, high_seeds=options.seeds)
     folder = Path(options.out or ("paper-quick" if options.quick else "paper"))
@@ -53,9 +54,9 @@ def _require_writable(records: Path, at: str | None) -> None:
     try:
         records.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ValueError(f"--out: {records} cannot be made ({error.strerror}); choose another folder.") from error
+        raise HamqError(f"--out: {records} cannot be made ({error.strerror}); choose another folder.") from error
     if at is not None and not Path(at).is_file():
-        raise ValueError(f"--page: there is no file {at}; it must be a page that has marks such as {page.begin('fig1')}.")
+        raise HamqError(f"--page: there is no file {at}; it must be a page that has marks such as {page.begin('fig1')}.")
 
 
 def _carry_out(names: Sequence[str], records: Path, scale: Scale, processes: int | None) -> None:

@@ -2,24 +2,21 @@
 
 import contextlib
 import shlex
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from hamq.cli.interruption import Interruption
 from hamq.cli.messages import say
 from hamq.cli.options import FolderOptions
 from hamq.cli.parsing import Request
-from hamq.cli.progress import Progress
-from hamq.cli.recording import Iterate, Recording
+from hamq.errors import HamqError
 from hamq.learning.devices import LostProcessError
 from hamq.problem.problem import Problem
-from hamq.runs.config import FREE_FIELDS
-from hamq.runs.encoding import plain
-from hamq.runs.errors import DamagedError
+from hamq.runs.config import RunConfig
 from hamq.runs.problem_hash import problem_hash
-from hamq.runs.reading import Run, read_run
-from hamq.runs.storage import CHECKPOINT
+from hamq.runs.progress import Progress
+from hamq.runs.recording import Iterate, Recording
 from hamq.types import NonFiniteError
 
 Found = TypeVar("Found")
@@ -29,47 +26,29 @@ def require_sense(output: FolderOptions) -> None:
     """Refuses options of the run folder that contradict each other."""
     for name in ("resume", "overwrite", "checkpoint_every"):
         if getattr(output, name) and output.out is None:
-            raise ValueError(f"--{name.replace('_', '-')} needs --out, the folder of the run.")
+            raise HamqError(f"--{name.replace('_', '-')} needs --out, the folder of the run.")
     if output.resume and output.overwrite:
-        raise ValueError("--resume continues the run in --out and --overwrite replaces it; give one of them.")
+        raise HamqError("--resume continues the run in --out and --overwrite replaces it; give one of them.")
     if output.checkpoint_every is not None and output.checkpoint_every < 1:
-        raise ValueError(f"--checkpoint-every must be at least 1, got {output.checkpoint_every}.")
+        raise HamqError(f"--checkpoint-every must be at least 1, got {output.checkpoint_every}.")
     if not output.checkpoint_seconds > 0:
-        raise ValueError(f"--checkpoint-seconds must be above 0, got {output.checkpoint_seconds}.")
+        raise HamqError(f"--checkpoint-seconds must be above 0, got {output.checkpoint_seconds}.")
     if output.tensorboard is not None:
         from hamq.report.tensorboard import require_place  # noqa: PLC0415 (an extra)
 
         require_place(Path(output.tensorboard), is_continued=output.resume or output.overwrite)
 
 
-def open_recording(
-    output: FolderOptions, config: dict[str, Any], problem: Problem, free: Collection[str] = FREE_FIELDS
-) -> Recording:
+def open_recording(output: FolderOptions, config: RunConfig, problem: Problem) -> Recording:
     return Recording(
         output.out,
         config,
         "" if output.out is None else problem_hash(problem),
         overwrite=output.overwrite,
         resume=output.resume,
-        free=free,
         every_iterations=output.checkpoint_every,
         every_seconds=output.checkpoint_seconds,
     )
-
-
-def is_done(before: Run | None, config: dict[str, Any]) -> bool:
-    """Whether the run that is to be resumed has already come to its end."""
-    return before is not None and before.is_finished and before.config == plain(config, "config")
-
-
-def read_before(out: str | None) -> Run | None:
-    """The run that is to be resumed; None where its last checkpoint is damaged: what came after the one before is lost."""
-    try:
-        return read_run(out or "")
-    except DamagedError as error:
-        if error.name != CHECKPOINT:
-            raise
-        return None
 
 
 def beginning(recording: Recording, otherwise: str) -> str:

@@ -55,7 +55,7 @@ def run(request: Request) -> int:
 
 def can_resume(found: Run) -> bool:
     is_open = CHECKPOINT in found.manifest.files or not found.is_finished
-    return found.config["command"] in ("solve", "solve-tensor") and is_open
+    return found.setup.command in ("solve", "solve-tensor") and is_open
 
 
 def _described(found: Run) -> dict[str, Any]:
@@ -67,6 +67,7 @@ def _described(found: Run) -> dict[str, Any]:
         "result": found.result,
         "converged": found.converged,
         "error": found.error,
+        "expected_error": found.expected_error,
         "residual": found.residual,
         "certificate": None if found.certificate is None else found.certificate.facts(),
         "health": health_summary(found),
@@ -78,7 +79,7 @@ def _described(found: Run) -> dict[str, Any]:
 
 
 def _settings(name: str, found: Run) -> Table:
-    table = Table(title=f"{found.config['command']} in {name}", title_justify="left", box=box.SIMPLE, show_header=False)
+    table = Table(title=f"{found.setup.command} in {name}", title_justify="left", box=box.SIMPLE, show_header=False)
     for key, value in found.config.items():
         if value is not None and key not in ("command", "output"):
             table.add_row(key, _text(value))
@@ -91,6 +92,8 @@ def _text(value: Any) -> str:
         return str(value)
     head = value.get("kind") or value.get("name", "")
     fields = value.get("options", {key: entry for key, entry in value.items() if key != "kind"})
+    if fields is None:  # the problem was given as an object
+        return head
     return f"{head}({', '.join(f'{key}={entry}' for key, entry in fields.items() if entry is not None)})"
 
 
@@ -134,6 +137,8 @@ def _health(found: Run) -> str | None:
         parts.append(f"{measured['stuck']:.2g} of the chains stuck")
     few = measured["worst_effective"]
     parts.append(f"{measured['median_effective']:,.3g} effective draws per pair, {few:,.3g} in the worst state")
+    if found.expected_error is not None:
+        parts.append(f"expected error of Q {found.expected_error:.1%} of the range of V")
     return f"Sampler: {'; '.join(parts)}."
 
 
@@ -168,7 +173,7 @@ def sparkline(values: Sequence[float] | np.ndarray) -> str:
 
 def _map(found: Run) -> list[Text] | None:
     if found.q is not None:
-        return policy_map(found.q, found.summary["grid"]["points"])
+        return policy_map(found.q, found.outcome.grid.points)
     return None if found.cores is None or found.order is None else value_map(found.cores, found.order)
 
 

@@ -1,52 +1,49 @@
 """`hamq solve`: Algorithm 1 on one problem, into a run folder."""
 
-import dataclasses
 import functools
 import json
 import os
 import warnings
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from hamq.certificates.comparison import Comparison, compare
 from hamq.cli import problems
-from hamq.cli.arguments import free_fields, make_config, solve_arguments
+from hamq.cli.arguments import make_config, solve_arguments
 from hamq.cli.interruption import Interruption
 from hamq.cli.messages import print_json, say, tell
 from hamq.cli.options import RunOptions
 from hamq.cli.parsing import Request
 from hamq.cli.place import place_of
 from hamq.cli.processes import Order, give, joined, receive
-from hamq.cli.recording import Recording
 from hamq.cli.report import page_beside, require_place
-from hamq.cli.session import beginning, carry_out, is_done, open_recording, read_before, require_sense
-from hamq.exact.solution import Solution
+from hamq.cli.session import beginning, carry_out, open_recording, require_sense
 from hamq.exact.value_iteration import solve_exact
 from hamq.learning.devices import Devices, is_any
 from hamq.learning.q_iteration import Iterate, solve
-from hamq.problem.actions import ProductActions
 from hamq.problem.cache import use_compilation_cache
 from hamq.problem.counts import as_count
 from hamq.problem.problem import Problem
+from hamq.runs import naming
+from hamq.runs.config import RunConfig
 from hamq.runs.encoding import plain
 from hamq.runs.problem_hash import problem_hash
 from hamq.runs.reading import Run
+from hamq.runs.recording import Recording
+from hamq.runs.summary import summarise
+from hamq.solution import Solution
 from hamq.types import NonFiniteError
 
 FAILED = 1
-MAX_KEPT = 1000
-"""Numbers in the list of actions that a summary keeps, so that a page need not make the problem again."""
 
 
 class Task(NamedTuple):
     """What is to be solved, the same in all processes."""
 
     request: Request
-    named: problems.Named
+    named: naming.Named
     problem: Problem
     arguments: dict[str, Any]
-    config: dict[str, Any]
+    config: RunConfig
     devices: Devices
 
     @property
@@ -56,7 +53,7 @@ class Task(NamedTuple):
     @property
     def same(self) -> str:
         """What a process compares with process 0."""
-        return json.dumps([plain(self.config, "config"), problem_hash(self.problem)], sort_keys=True)
+        return json.dumps([plain(self.config.encode(), "config"), problem_hash(self.problem)], sort_keys=True)
 
     def code(self, converged: bool) -> int:
         return FAILED if self.arguments["tolerance"] is not None and not converged else 0
@@ -69,7 +66,7 @@ def run(request: Request) -> int:
         output = request.options["output"]
         require_sense(output)
         named = problems.named(request)
-        problem = problems.build(named)
+        problem = naming.build(named)
         arguments = solve_arguments(request, problem)
         task = Task(request, named, problem, arguments, make_config(named, arguments, output), devices)
         return _lead(task) if place.index == 0 else _follow(task)
@@ -81,13 +78,12 @@ def _lead(task: Task) -> int:
     try:
         if output.report:
             require_place(output.out)
-        before = read_before(output.out) if output.resume else None
-        opened = open_recording(output, task.config, problem, free_fields(task.arguments))
+        opened = open_recording(output, task.config, problem)
     except Exception as error:
         give(task.devices, Order(same, refused=str(error)))
         raise
     with opened as recording:
-        if before is not None and is_done(before, task.config):
+        if recording.is_done and (before := recording.before) is not None:
             give(task.devices, Order(same, is_done=True, converged=bool(before.converged)))
             say(f"{output.out} is finished already")
             exact = _exact(problem) if output.exact and output.report else None
@@ -99,7 +95,7 @@ def _lead(task: Task) -> int:
         solution = _solve(task, exact, recording)
         if solution is None:
             return FAILED
-        summary = summarise(solution) | {"comparison": exact and dataclasses.asdict(compare(solution, exact))}
+        summary = summarise(solution, None if exact is None else compare(solution, exact)).encode()
         recording.finish(solution, summary)
     page = page_beside(output.out, problem, exact) if output.report else None
     head = {"problem": task.named.name, "result": solution.result, "converged": solution.converged}
@@ -147,43 +143,18 @@ def _solve(task: Task, exact: Solution | None, recording: Recording) -> Solution
     )
 
 
-def summarise(solution: Solution) -> dict[str, Any]:
-    """Numbers of a result, printed and kept: the last row of the history (its `error` is the solution's own) and sizes."""
-    last = {name: column[-1].item() for name, column in solution.history.columns.items() if name != "error"}
-    return {
-        "iterations": len(solution.history),
-        **last,
-        **sizes_of(solution.problem),
-    }
-
-
-def sizes_of(problem: Problem) -> dict[str, Any]:
-    """Name, law, grid and actions, as the summary of a run keeps them; many actions by their number alone."""
-    grid, actions = problem.grid, problem.actions
-    box = {"lower": [*map(float, grid.lower)], "upper": [*map(float, grid.upper)]}
-    is_long = isinstance(actions, ProductActions) or actions.size > MAX_KEPT
-    return {
-        "name": problem.name,
-        "law": problem.law,
-        "grid": {"points": list(grid.points), **box, "periodic": list(grid.periodic)},
-        "axis_names": list(problem.axis_names),
-        "num_actions": problem.num_actions,
-        **({} if is_long else {"actions": np.asarray(actions).tolist()}),
-    }
-
-
 def summary_of(done: Run) -> dict[str, Any]:
-    return {"problem": done.config["problem"]["name"], "result": done.result, "converged": done.converged, **done.summary}
+    return {"problem": done.setup.problem.name, "result": done.result, "converged": done.converged, **done.summary}
 
 
 def _report(task: Task, summary: dict[str, Any], page: str | None) -> int:
     output = task.output
     if output.json:
-        print_json(summary | {"out": output.out, "report": page})
+        print_json({"comparison": None} | summary | {"out": output.out, "report": page})
     else:
         tell(f"{summary['problem']}: {summary['result']}.")
         tell(f"{summary['iterations']} iterations in {summary['seconds']:.1f} s, {summary['samples']:,} draws.")
-        if summary["comparison"] is not None:
+        if summary.get("comparison") is not None:
             tell(f"Against the exact answer: {Comparison(**summary['comparison'])}.")
         if output.out is not None:
             tell(f"Saved in {output.out}; hamq show, hamq compare and hamq report read it.")

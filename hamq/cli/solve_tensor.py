@@ -1,19 +1,18 @@
 """`hamq solve-tensor`: V of one problem as a tensor train, into a run folder."""
 
-from pathlib import Path
 from typing import Any
 
 from hamq.cli import problems
 from hamq.cli.messages import print_json, say, tell
 from hamq.cli.parsing import Request
-from hamq.cli.report import REPORT, require_place, write
-from hamq.cli.session import beginning, carry_out, is_done, open_recording, read_before, require_sense
-from hamq.cli.solve import FAILED, size_of, sizes_of, summary_of
+from hamq.cli.report import page_beside, require_place
+from hamq.cli.session import beginning, carry_out, open_recording, require_sense
+from hamq.cli.solve import FAILED, size_of, summary_of
 from hamq.cli.tensor_arguments import make_config, tensor_arguments
 from hamq.cli.tensor_options import TensorRunOptions
 from hamq.problem.cache import use_compilation_cache
-from hamq.runs.reading import read_run
-from hamq.tensor.solution import TensorSolution
+from hamq.runs import naming
+from hamq.runs.summary import summarise
 from hamq.tensor.solve import solve_tensor
 
 
@@ -22,13 +21,12 @@ def run(request: Request) -> int:
     output = request.options["output"]
     _require_sense(output)
     named = problems.named(request)
-    problem = problems.build(named)
+    problem = naming.build(named)
     arguments = tensor_arguments(request, problem)
     config = make_config(named, arguments, output)
-    before = read_before(output.out) if output.resume else None
     solution = None
     with open_recording(output, config, problem) as recording:
-        if before is not None and is_done(before, config):
+        if recording.is_done and (before := recording.before) is not None:
             say(f"{output.out} is finished already")
             summary = summary_of(before) | {"residual": before.residual}
         else:
@@ -37,12 +35,12 @@ def run(request: Request) -> int:
             solution = carry_out(request, recording, lambda callback, _: solve_tensor(problem, **given, callback=callback))
             if solution is None:
                 return FAILED
-            recording.finish(solution, summarise(solution))
+            recording.finish(solution, found := summarise(solution).encode())
             head = {"problem": named.name, "result": solution.result, "converged": solution.converged}
-            summary = head | {"residual": solution.residual} | summarise(solution)
+            summary = head | {"residual": solution.residual} | found
     page = None
     if output.report:
-        page = str(write(Path(output.out) / REPORT, read_run(output.out), solution).path)
+        page = page_beside(output.out, problem, train=solution)
     _print(output, summary, page)
     return FAILED if "tolerance" in request.given and not summary["converged"] else 0
 
@@ -51,18 +49,6 @@ def _require_sense(output: TensorRunOptions) -> None:
     require_sense(output)
     if output.report:
         require_place(output.out)
-
-
-def summarise(solution: TensorSolution) -> dict[str, Any]:
-    """Numbers of a result, printed and kept: the last row of the history (the residual is the solution's own) and sizes."""
-    last = {name: column[-1].item() for name, column in solution.history.columns.items() if name not in ("residual", "rank")}
-    return {
-        "iterations": len(solution.history),
-        **last,
-        "ranks": list(solution.ranks),
-        "order": list(solution.order),
-        **sizes_of(solution.problem),
-    }
 
 
 def _print(output: TensorRunOptions, summary: dict[str, Any], page: str | None) -> None:

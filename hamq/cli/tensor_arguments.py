@@ -3,18 +3,20 @@
 import dataclasses
 from typing import Any
 
-from hamq.cli.arguments import MAKERS, described, without_prefix
+from hamq.cli.arguments import MAKERS, output_of, without_prefix
 from hamq.cli.options import FolderOptions
 from hamq.cli.parsing import Request
-from hamq.cli.problems import Named
+from hamq.errors import HamqError
 from hamq.problem.problem import Problem
+from hamq.runs.config import RunConfig, new_config
+from hamq.runs.naming import Named
 from hamq.sampling.draws import AbstractSampler
 from hamq.tensor.expectation import best_sampler
 from hamq.tensor.settings import resolve
 
 
 def tensor_arguments(request: Request, problem: Problem) -> dict[str, Any]:
-    """What `solve_tensor` is called with; ValueError if it would refuse.
+    """What `solve_tensor` is called with; HamqError if it would refuse.
 
     The sampler is never None: the config then says what drew, whatever later versions choose.
     """
@@ -39,16 +41,9 @@ def _order(text: str | None) -> list[int] | None:
     try:
         return None if text is None else [int(part) for part in text.split(",")]
     except ValueError:
-        raise ValueError(f"--order takes the numbers of the axes (0,2,1,3), got {text!r}.") from None
+        raise HamqError(f"--order takes the numbers of the axes (0,2,1,3), got {text!r}.") from None
 
 
-def make_config(named: Named, arguments: dict[str, Any], output: FolderOptions) -> dict[str, Any]:
-    """What the run folder keeps; `load_tensor` reads the sampler, the seed and num_starts."""
-    settings = {name: described(value) for name, value in arguments.items() if name != "key"}
-    return {
-        "command": "solve-tensor",
-        "problem": named._asdict(),
-        "seed": arguments["key"],
-        **settings,
-        "output": {"checkpoint_every": output.checkpoint_every, "checkpoint_seconds": output.checkpoint_seconds},
-    }
+def make_config(named: Named, arguments: dict[str, Any], output: FolderOptions) -> RunConfig:
+    """What the run folder keeps; `load` reads the sampler, the seed and num_starts."""
+    return dataclasses.replace(new_config("solve-tensor", named, arguments), output=output_of(output))

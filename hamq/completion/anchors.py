@@ -20,6 +20,7 @@ from jaxtyping import Float, Int
 
 from hamq.completion.completion import AbstractCompletion, Completion, Observed
 from hamq.completion.pivots import pivot_rows
+from hamq.types import HamqError
 
 CUTOFF = 1e-10
 """Singular values of U below this part of the largest are rounding: the Gram matrix of nothing."""
@@ -39,9 +40,9 @@ class Anchors(eqx.Module):
         for name in ("num_columns", "num_states"):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise ValueError(f"Anchors: {name} must be None or a whole number of at least 1, got {value!r}.")
+                raise HamqError(f"Anchors: {name} must be None or a whole number of at least 1, got {value!r}.")
         if self.num_columns is not None and self.num_states is not None and self.num_states < self.num_columns:
-            raise ValueError(
+            raise HamqError(
                 f"Anchors: num_states = {self.num_states} cannot identify num_columns = {self.num_columns}; give at least "
                 "as many states as columns."
             )

@@ -11,6 +11,8 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Bool, Float
 
+from hamq.types import HamqError
+
 Unidentified = Literal["keep", "zero", "error"]
 
 
@@ -66,23 +68,23 @@ def pose(observed: Observed, previous: np.ndarray, unidentified: Unidentified) -
     """Refuse what has no answer, and scale the rest."""
     values, mask = (np.asarray(part) for part in observed)
     if mask.dtype != bool:
-        raise ValueError(
+        raise HamqError(
             f"Observed.mask must be boolean, got dtype {mask.dtype}; write mask.astype(bool) if 1 means observed."
         )
     if mask.ndim != 2 or values.shape != mask.shape or np.shape(previous) != mask.shape:
-        raise ValueError(
+        raise HamqError(
             f"Observed.values, Observed.mask and previous must be tables of one shape [S, A], got {values.shape}, "
             f"{mask.shape} and {np.shape(previous)}."
         )
     if not mask.any():
-        raise ValueError(
+        raise HamqError(
             f"Observed.mask of shape {mask.shape} has no observed entry; observe at least one (a larger fraction)."
         )
     require_finite("Observed.values", values, mask)
     values = np.where(mask, values, 0).astype(np.float64)
     identified = np.any(mask, axis=1, keepdims=True) & np.any(mask, axis=0, keepdims=True)
     if unidentified == "error" and not identified.all():
-        raise ValueError(
+        raise HamqError(
             f"{count_unidentified(mask)} had no observation, the first of them {first_unidentified(mask)}; observe every "
             "row and column (selection='per_state'), or choose unidentified='keep' or 'zero'."
         )
@@ -123,7 +125,7 @@ def recall(memory: tuple[np.ndarray, ...], num_tables: int, posed: Posed) -> lis
     shape = posed.turn(posed.mask).shape
     shapes = [np.shape(table) for table in memory]
     if shapes != [shape] * num_tables or not all(np.isfinite(table).all() for table in memory):
-        raise ValueError(
+        raise HamqError(
             f"memory must be () or {num_tables} finite tables of shape {shape}, got shapes {shapes}; pass Completion.memory "
             "of the same method."
         )
@@ -141,20 +143,18 @@ def verdict(gap: float, tolerance: float, iterations: int, unit: str) -> str:
 
 def require_settings(name: str, tolerance: float, max_iterations: int, unidentified: str) -> None:
     if not 0 < tolerance < 1:
-        raise ValueError(
-            f"{name}: tolerance must lie between 0 and 1 (a relative duality gap), got {tolerance!r}; try 1e-5."
-        )
+        raise HamqError(f"{name}: tolerance must lie between 0 and 1 (a relative duality gap), got {tolerance!r}; try 1e-5.")
     if not isinstance(max_iterations, int) or isinstance(max_iterations, bool) or max_iterations < 1:
-        raise ValueError(f"{name}: max_iterations must be an integer of at least 1, got {max_iterations!r}.")
+        raise HamqError(f"{name}: max_iterations must be an integer of at least 1, got {max_iterations!r}.")
     if unidentified not in get_args(Unidentified):
-        raise ValueError(f"{name}: unidentified must be one of {', '.join(get_args(Unidentified))}, got {unidentified!r}.")
+        raise HamqError(f"{name}: unidentified must be one of {', '.join(get_args(Unidentified))}, got {unidentified!r}.")
 
 
 def require_finite(name: str, table: np.ndarray, where: np.ndarray) -> None:
     bad = where & ~np.isfinite(table)
     if bad.any():
         state, action = np.argwhere(bad)[0]
-        raise ValueError(
+        raise HamqError(
             f"{name} must be finite where it is used, got {table[state, action]} at state {state}, action {action} "
             f"({bad.sum()} such entries); look at the reward and the backup of that pair."
         )

@@ -3,6 +3,8 @@
 import numpy as np
 from jaxtyping import Float
 
+from hamq.types import HamqError
+
 
 def effective_rank(q: Float[np.ndarray, "S A"], share: float = 0.99, centred: bool = False) -> int:
     """The smallest r with s₁ + … + s_r ≥ share·‖q‖_*, the paper's rule for the rank of a Q matrix; 0 for a table of zeros.
@@ -12,12 +14,12 @@ def effective_rank(q: Float[np.ndarray, "S A"], share: float = 0.99, centred: bo
     """
     q = np.asarray(q, dtype=np.float64)
     if q.ndim != 2 or q.size == 0:
-        raise ValueError(f"effective_rank: q must be a table [S, A] with at least one entry, got shape {q.shape}.")
+        raise HamqError(f"effective_rank: q must be a table [S, A] with at least one entry, got shape {q.shape}.")
     if not 0 < share <= 1:
-        raise ValueError(f"effective_rank: share must lie in (0, 1], got {share!r}; the paper's is 0.99.")
+        raise HamqError(f"effective_rank: share must lie in (0, 1], got {share!r}; the paper's is 0.99.")
     if not np.isfinite(q).all():
         state, action = np.argwhere(~np.isfinite(q))[0]
-        raise ValueError(f"effective_rank: q must be finite, got {q[state, action]} at state {state}, action {action}.")
+        raise HamqError(f"effective_rank: q must be finite, got {q[state, action]} at state {state}, action {action}.")
     largest = np.abs(q).max()
     table = q / largest if largest > 0 else q
     # What rounding leaves of a constant row is no advantage.

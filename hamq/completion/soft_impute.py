@@ -33,6 +33,7 @@ from hamq.completion.completion import (
     verdict,
 )
 from hamq.completion.nuclear_norm import nuclear_norm, shrink, spectral_norm
+from hamq.types import HamqError
 
 CHECK_EVERY = 10
 PATH = 0.6 ** np.arange(1, 21)
@@ -59,7 +60,7 @@ class SoftImpute(AbstractCompletion):
     def __check_init__(self):
         require_settings("SoftImpute", self.tolerance, self.max_iterations, self.unidentified)
         if self.penalty is not None and not 0 < self.penalty < np.inf:
-            raise ValueError(
+            raise HamqError(
                 f"SoftImpute: penalty must be positive and finite, got {self.penalty!r}; None chooses it, and NuclearNorm "
                 "is the limit of 0."
             )
@@ -111,7 +112,7 @@ def _choose_penalty(posed: Posed, tolerance: float, max_iterations: int) -> tupl
     """(a start, λ, iterations spent, a clause): the λ of the path with the smallest squared error on held-out entries."""
     out = held_out(posed.mask)
     if not out.any():
-        raise ValueError(
+        raise HamqError(
             "SoftImpute(penalty=None) holds entries out to choose the penalty, but no row and column with an entry to spare "
             "was observed; observe more actions per state or give a penalty."
         )

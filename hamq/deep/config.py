@@ -5,6 +5,7 @@ import math
 from typing import Any, Literal
 
 from hamq.problem.zoo.preset import Sourced
+from hamq.types import HamqError
 
 Algorithm = Literal["dqn", "ddpg"]
 CHOICES = {
@@ -55,23 +56,23 @@ class DeepConfig:
     def __post_init__(self):
         for name, allowed in CHOICES.items():
             if getattr(self, name) not in allowed:
-                raise ValueError(f"DeepConfig: {name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}.")
+                raise HamqError(f"DeepConfig: {name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}.")
         for name, remedy in COUNTS.items():
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"DeepConfig: {name} must be a whole number of at least 1, got {value!r}; {remedy}.")
+                raise HamqError(f"DeepConfig: {name} must be a whole number of at least 1, got {value!r}; {remedy}.")
         rate, sets = self.learning_rate, self.num_sets
         if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not (math.isfinite(rate) and rate > 0):
-            raise ValueError(f"DeepConfig: learning_rate must be a positive number, got {rate!r}; the paper has 1e-5.")
+            raise HamqError(f"DeepConfig: learning_rate must be a positive number, got {rate!r}; the paper has 1e-5.")
         if sets is not None and (not isinstance(sets, int) or isinstance(sets, bool) or sets < 1):
-            raise ValueError(
+            raise HamqError(
                 f"DeepConfig: num_sets must be a whole number of at least 1, got {sets!r}; None follows draws_per_pair."
             )
         for name, remedy in SWITCHES.items():
             if not isinstance(getattr(self, name), bool):
-                raise ValueError(f"DeepConfig: {name} must be True or False, got {getattr(self, name)!r}; {remedy}.")
+                raise HamqError(f"DeepConfig: {name} must be True or False, got {getattr(self, name)!r}; {remedy}.")
         if self.steps % self.num_records:
-            raise ValueError(
+            raise HamqError(
                 f"DeepConfig: num_records must divide steps = {self.steps}, got {self.num_records!r}; records are evenly "
                 f"spaced; use e.g. num_records={math.gcd(self.steps, self.num_records)}."
             )
@@ -127,7 +128,7 @@ def deep_config(preset: str = "faster", algorithm: Algorithm = "dqn", **changes:
 def deep_provenance(preset: str = "paper") -> dict[str, Sourced]:
     """Each setting of a preset with its value and where it comes from; the rest are the defaults, all assumed."""
     if preset not in ("paper", "faster"):
-        raise ValueError(f"deep_config: preset must be paper or faster, got {preset!r}.")
+        raise HamqError(f"deep_config: preset must be paper or faster, got {preset!r}.")
     if preset == "paper":
         return dict(_PAPER)
     default = DeepConfig()

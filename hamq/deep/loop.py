@@ -23,13 +23,14 @@ from hamq.deep.config import DeepConfig
 from hamq.deep.learner import Batch, Parameters
 from hamq.deep.plan import Plan
 from hamq.deep.targets import DrawSets, Spent, choose, draw_sets, expectations
+from hamq.errors import MissingExtraError
 from hamq.problem.problem import action_values
 from hamq.types import Key
 
 try:
     import optax
 except ImportError as error:
-    raise ImportError("hamq.deep needs optax: pip install 'hamq[deep]'.") from error
+    raise MissingExtraError("hamq.deep needs optax: pip install 'hamq[deep]'.") from error
 
 
 class Curves(NamedTuple):

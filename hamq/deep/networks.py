@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from hamq.deep.config import DeepConfig
 from hamq.problem.grid import Grid
 from hamq.problem.problem import Problem, listed_actions
-from hamq.types import Key
+from hamq.types import HamqError, Key
 
 SPREAD = 3.0
 """Scale of the output in standard deviations of the reward: Q* varies by 1.5 to 3 of them on the paper's problems."""
@@ -127,7 +127,7 @@ def action_range(problem: Problem) -> tuple[tuple[float, ...], tuple[float, ...]
     actions = action_table(problem)
     low, high = actions.min(axis=0), actions.max(axis=0)
     if np.any(low >= high):
-        raise ValueError(
+        raise HamqError(
             f"ddpg: the actions of {problem.name} do not vary (coordinate {int(np.argmax(low >= high))}); an actor needs at "
             "least 2 different ones; use dqn."
         )

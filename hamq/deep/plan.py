@@ -14,11 +14,13 @@ from hamq.deep.dqn import make_dqn
 from hamq.deep.learner import AbstractLearner
 from hamq.deep.networks import make_output
 from hamq.deep.targets import settled_sets
-from hamq.learning.draws import Cost, prepare
+from hamq.learning.draws import prepare
 from hamq.problem.problem import Problem, action_values
 from hamq.problem.tables import reward_table, terminal_table
 from hamq.sampling.draws import AbstractSampler, Target
 from hamq.sampling.exhaustive import Exhaustive
+from hamq.solution import Cost
+from hamq.types import HamqError
 
 
 class Plan(NamedTuple):
@@ -83,18 +85,18 @@ def _continuous(problem: Problem) -> Problem:
 
 def _refuse(problem: Problem, config: DeepConfig, sampler: AbstractSampler) -> None:
     if config.snap and problem.law == "linear" and not isinstance(sampler, Exhaustive):
-        raise ValueError(
+        raise HamqError(
             f"deep: snap=True makes grid states of the draws, and {problem.name} has law='linear', which interpolates; use "
             "law='cell', or snap=False, which evaluates the network where the draws are."
         )
     if not config.snap and isinstance(sampler, Exhaustive):
-        raise ValueError(
+        raise HamqError(
             "deep: snap=False has no use for Exhaustive, whose next states are those of the grid; use snap=True."
         )
     if sampler.needs_rows(problem):
-        raise ValueError(
+        raise HamqError(
             f"deep: {type(sampler).__name__} integrates the density of {problem.name}, which a training step cannot do; use "
             "HMC or Importance."
         )
     if not config.snap and problem.law == "point":
-        raise ValueError("deep: snap=False needs a continuous law, got law='point', which has masses at grid states only.")
+        raise HamqError("deep: snap=False needs a continuous law, got law='point', which has masses at grid states only.")

@@ -13,10 +13,10 @@ from jaxtyping import Float, Int
 from hamq.deep.config import DeepConfig
 from hamq.deep.loop import Trained, train_function
 from hamq.deep.plan import Plan, make_plan
-from hamq.exact.solution import History
 from hamq.problem.problem import Problem
 from hamq.sampling.draws import AbstractSampler
-from hamq.types import Key
+from hamq.solution import History
+from hamq.types import HamqError, Key
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,14 +71,14 @@ def train_seeds(
 ) -> list[DeepResult]:
     """One result per seed, trained side by side; `exact` is the solution of `solve_exact`, or its table."""
     if not len(seeds):
-        raise ValueError("train_seeds: seeds must name at least one seed, got none; use e.g. range(5).")
+        raise HamqError("train_seeds: seeds must name at least one seed, got none; use e.g. range(5).")
     plan = make_plan(problem, config, sampler)
     train = jax.jit(jax.vmap(train_function(plan, _checked(problem, exact))))
     keys = jnp.stack([jr.key(int(seed)) for seed in seeds])
     trained = jax.tree.map(np.asarray, train(keys)._replace(parameters=None))
     if np.any(trained.spent.has_failed):
         state = int(np.argwhere(trained.spent.has_failed)[0][1])
-        raise ValueError(f"deep: no valid draw in state {state} of {problem.name}; check the log-density there, or use HMC.")
+        raise HamqError(f"deep: no valid draw in state {state} of {problem.name}; check the log-density there, or use HMC.")
     return [_result(problem, plan, int(s), jax.tree.map(lambda x, i=i: x[i], trained)) for i, s in enumerate(seeds)]
 
 
@@ -121,7 +121,7 @@ def _checked(problem: Problem, exact: Any) -> np.ndarray | None:
         return None
     q = np.asarray(getattr(exact, "q", exact))
     if q.shape != (problem.num_states, problem.num_actions):
-        raise ValueError(
+        raise HamqError(
             f"deep: exact has shape {q.shape}, and {problem.name} has {problem.num_states} states × "
             f"{problem.num_actions} actions; give the q of solve_exact(problem)."
         )

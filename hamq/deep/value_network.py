@@ -24,20 +24,21 @@ from jaxtyping import Array, Float, Int
 from hamq.certificates.tensor_residual import random_nodes, states_at
 from hamq.deep.config import DeepConfig
 from hamq.deep.networks import StateValue, make_output, make_state_value
-from hamq.exact.solution import History
+from hamq.errors import MissingExtraError
 from hamq.problem.problem import Problem
 from hamq.sampling.draws import AbstractSampler, require_count
 from hamq.sampling.exhaustive import Exhaustive
 from hamq.sampling.iid import IID
+from hamq.solution import History
 from hamq.tensor.backup import ended
 from hamq.tensor.choice import Choices, best, make_choices
 from hamq.tensor.expectation import AbstractExpectation, Cloud, best_sampler, make_expectation
-from hamq.types import Key, as_key
+from hamq.types import HamqError, Key, as_key
 
 try:
     import optax
 except ImportError as error:
-    raise ImportError("hamq.deep needs optax: pip install 'hamq[deep]'.") from error
+    raise MissingExtraError("hamq.deep needs optax: pip install 'hamq[deep]'.") from error
 
 NUM_PRODUCT = 128
 """Draws of a product law."""
@@ -65,7 +66,7 @@ class FittedConfig:
         for name in ("backups_per_round", "steps_per_round", "batch_size", "width", "depth"):
             require_count(f"FittedConfig: {name}", getattr(self, name))
         if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
-            raise ValueError(f"FittedConfig: learning_rate must be a positive number, got {self.learning_rate!r}.")
+            raise HamqError(f"FittedConfig: learning_rate must be a positive number, got {self.learning_rate!r}.")
 
 
 class Operator(eqx.Module):
@@ -167,7 +168,7 @@ def fit_value_network(
     require_count("fit_value_network: max_backups", max_backups)
     num_rounds = max_backups // config.backups_per_round
     if num_rounds < 1:
-        raise ValueError(
+        raise HamqError(
             f"fit_value_network: max_backups = {max_backups} is less than one round of {config.backups_per_round}; "
             "raise it, or lower backups_per_round."
         )

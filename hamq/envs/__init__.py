@@ -1,9 +1,11 @@
 """Problems as Gymnasium environments. `import hamq.envs` registers those of the zoo: gymnasium.make("hamq/CartPole-v0")."""
 
+from hamq.errors import MissingExtraError
+
 try:
     import gymnasium as gymnasium
 except ImportError as error:
-    raise ImportError("hamq.envs needs gymnasium: pip install 'hamq[gym]'.") from error
+    raise MissingExtraError("hamq.envs needs gymnasium: pip install 'hamq[gym]'.") from error
 
 from hamq.envs.environment import ProblemEnv as ProblemEnv
 from hamq.envs.registration import register_zoo

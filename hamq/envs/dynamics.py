@@ -1,6 +1,6 @@
 """What one environment and a batch of them share: spaces, starts and steps of a problem.
 
-A step is `hamq.certificates.next_state.step`: the density cut to the box, from the same object that solvers and certificates
+A step is `hamq.control.next_state.step`: the density cut to the box, from the same object that solvers and certificates
 use. Every step takes one JAX key from Gymnasium's generator, so that a seed decides the whole trajectory.
 """
 
@@ -13,10 +13,11 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Bool, Float, Int
 
-from hamq.certificates.next_state import Account, Model, NormalModel, Step, make_model, run_model, step, take_step
+from hamq.control.next_state import Account, Model, NormalModel, Step, make_model, run_model, step, take_step
 from hamq.problem.actions import ProductActions
 from hamq.problem.problem import Problem
 from hamq.tensor.backup import ended
+from hamq.types import HamqError
 
 MOST_ROUNDS = 200
 """Of drawing starts again that are terminal."""
@@ -49,7 +50,7 @@ class Dynamics:
 
     def __init__(self, problem: Problem, starts: Any = None, model: Model | None = None):
         if not isinstance(problem, Problem):
-            raise ValueError(f"ProblemEnv: problem must be a hamq.Problem, got {type(problem).__name__}.")
+            raise HamqError(f"ProblemEnv: problem must be a hamq.Problem, got {type(problem).__name__}.")
         self.problem = problem
         self.model = make_model(problem) if model is None else model
         self._tables = _action_tables(problem)
@@ -61,7 +62,7 @@ class Dynamics:
         self._is_over = jax.jit(lambda states: ended(problem, states))
         self.starts = None if starts is None else self._checked(starts, "starts")
         if self.starts is not None and bool(np.all(self._is_over(self.starts))):
-            raise ValueError(f"ProblemEnv: all {len(self.starts)} starts are terminal states of {problem.name}.")
+            raise HamqError(f"ProblemEnv: all {len(self.starts)} starts are terminal states of {problem.name}.")
         self._account, self._num_watched = Account(self.model), 0
 
     def actions(self, chosen: Any) -> Float[np.ndarray, "B *k"]:
@@ -102,7 +103,7 @@ class Dynamics:
             if not np.any(is_over):
                 return found
             found = np.where(is_over[:, None], self._candidates(count, generator), found)
-        raise ValueError(
+        raise HamqError(
             f"ProblemEnv: no start of {self.problem.name} that is not terminal found in {MOST_ROUNDS} draws; give starts."
         )
 
@@ -110,7 +111,7 @@ class Dynamics:
         """The states of reset(options={"state": …}), one for all or one for each; law="cell": their nearest nodes."""
         given = self._checked(states, 'reset: options["state"]')
         if len(given) not in (1, count):
-            raise ValueError(f'ProblemEnv: reset: options["state"] has {len(given)} states for {count} environments.')
+            raise HamqError(f'ProblemEnv: reset: options["state"] has {len(given)} states for {count} environments.')
         return np.array(np.broadcast_to(given, (count, given.shape[1])))
 
     def _candidates(self, count: int, generator: np.random.Generator) -> Float[np.ndarray, "B d"]:
@@ -132,13 +133,13 @@ class Dynamics:
         given = np.asarray(states, np.float64)
         given = given[None] if given.ndim == 1 else given
         if given.ndim != 2 or given.shape[1] != grid.dimension or not len(given):
-            raise ValueError(
+            raise HamqError(
                 f"ProblemEnv: {field} must have the shape [{grid.dimension}] or [n, {grid.dimension}], "
                 f"got {list(np.shape(states))}."
             )
         states = given.astype(np.float32)
         for row in np.flatnonzero(~np.all((states >= self.low) & (states <= self.high), axis=1))[:1]:  # NaN too
-            raise ValueError(
+            raise HamqError(
                 f"ProblemEnv: {field} has the state {given[row].tolist()}, outside of the box from {list(grid.lower)} to "
                 f"{list(grid.upper)}."
             )

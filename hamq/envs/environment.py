@@ -7,10 +7,11 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from jaxtyping import Float, UInt8
 
-from hamq.certificates.next_state import Model
+from hamq.control.next_state import Model
 from hamq.envs.dynamics import Dynamics
 from hamq.envs.rendering import SIZE, draw, scene_of
 from hamq.problem.problem import Problem
+from hamq.types import HamqError
 
 RENDER_FPS = 10
 
@@ -57,7 +58,7 @@ class ProblemEnv(gymnasium.Env):
         if self._states is None:
             raise ResetNeeded("ProblemEnv: call reset() before step().")
         if not self.action_space.contains(action):
-            raise ValueError(f"ProblemEnv: action must be in {self.action_space}, got {action!r}.")
+            raise HamqError(f"ProblemEnv: action must be in {self.action_space}, got {action!r}.")
         self._actions = self.dynamics.actions(np.asarray(action)[None])
         moved = self.dynamics.move(self._states, self._actions, self.np_random)
         self._states = moved.states
@@ -79,7 +80,7 @@ def first_states(
     options = options or {}
     for name in options:
         if name != "state":
-            raise ValueError(f'ProblemEnv: reset: options has {name!r}; the only option is "state".')
+            raise HamqError(f'ProblemEnv: reset: options has {name!r}; the only option is "state".')
     if options.get("state") is not None:
         return dynamics.placed(options["state"], count)
     return dynamics.draw_starts(count, generator)
@@ -87,8 +88,8 @@ def first_states(
 
 def checked_rendering(render_mode: str | None, render_size: Any) -> tuple[str | None, tuple[int, int]]:
     if render_mode not in (None, "rgb_array"):
-        raise ValueError(f'ProblemEnv: render_mode must be None or "rgb_array", got {render_mode!r}.')
+        raise HamqError(f'ProblemEnv: render_mode must be None or "rgb_array", got {render_mode!r}.')
     numbers = np.asarray(render_size)
     if numbers.shape != (2,) or numbers.dtype.kind not in "iu" or np.any(numbers < 1):
-        raise ValueError(f"ProblemEnv: render_size must be (width, height) in pixels, got {render_size!r}.")
+        raise HamqError(f"ProblemEnv: render_size must be (width, height) in pixels, got {render_size!r}.")
     return render_mode, (int(numbers[0]), int(numbers[1]))

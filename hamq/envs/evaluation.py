@@ -13,15 +13,17 @@ import gymnasium
 import numpy as np
 from jaxtyping import Float, Int
 
-from hamq.certificates.statistics import bootstrap_interval, interquartile_mean
-from hamq.envs.decoders import DECODERS, Policy, make_policy
+from hamq.control.decoders import DECODERS, make_policy
+from hamq.control.rollouts import Policy
+from hamq.control.statistics import bootstrap_interval, interquartile_mean
 from hamq.envs.environment import ProblemEnv
 from hamq.envs.known import KNOWN, ActionMap, Known, StateMap, same_state
-from hamq.exact.solution import Solution
+from hamq.errors import MissingExtraError
 from hamq.problem.problem import Problem
 from hamq.sampling.draws import require_count
+from hamq.solution import Solution
 from hamq.tensor.solution import TensorSolution
-from hamq.types import HamqWarning
+from hamq.types import HamqError, HamqWarning
 
 SIDE_BY_SIDE = 100
 """Episodes at once, each in an environment of its own."""
@@ -111,11 +113,11 @@ def evaluate(
     """
     require_count("evaluate: episodes", episodes)
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise ValueError(f"evaluate: seed must be a whole number of at least 0, got {seed!r}; episode i has seed + i.")
+        raise HamqError(f"evaluate: seed must be a whole number of at least 0, got {seed!r}; episode i has seed + i.")
     if max_steps is not None:
         require_count("evaluate: max_steps", max_steps)
     if decoder not in DECODERS:
-        raise ValueError(f"evaluate: decoder must be one of {', '.join(DECODERS)}, got {decoder!r}.")
+        raise HamqError(f"evaluate: decoder must be one of {', '.join(DECODERS)}, got {decoder!r}.")
     name, make, is_own = _environment(env)
     first = make()
     try:
@@ -136,10 +138,10 @@ def _environment(env: Any) -> tuple[str, Callable[[], Any], bool]:
         try:
             gymnasium.spec(env)
         except gymnasium.error.Error as error:
-            raise ValueError(f"evaluate: Gymnasium has no environment {env!r}: {str(error).strip()}") from error
+            raise HamqError(f"evaluate: Gymnasium has no environment {env!r}: {str(error).strip()}") from error
         return env, lambda: _made(env), True
     if not isinstance(env, gymnasium.Env):
-        raise ValueError(
+        raise HamqError(
             f"evaluate: env must be an id such as 'Pendulum-v1' or a gymnasium.Env, one and not a vector, got {env!r}."
         )
     return env.spec.id if env.spec is not None else type(env.unwrapped).__name__, lambda: env, False
@@ -149,7 +151,7 @@ def _made(name: str) -> Any:
     try:
         return gymnasium.make(name, disable_env_checker=True)
     except (ImportError, gymnasium.error.Error) as error:
-        raise ImportError(f"evaluate: {name} cannot be made here: {str(error).strip()}") from error
+        raise MissingExtraError(f"evaluate: {name} cannot be made here: {str(error).strip()}") from error
 
 
 def _maps(
@@ -157,12 +159,12 @@ def _maps(
 ) -> tuple[StateMap, ActionMap]:
     known = _known(name, env)
     if known is None and (state_map is None or action_map is None):
-        raise ValueError(
+        raise HamqError(
             f"evaluate: nobody has said how observations of {name} become states and actions become its actions (known are "
             f"{', '.join(KNOWN)} and those of hamq); give hamq.evaluate, in Python, a state_map= and an action_map=."
         )
     if not isinstance(env.observation_space, gymnasium.spaces.Box):
-        raise ValueError(
+        raise HamqError(
             f"evaluate: observations of {name} are {env.observation_space}, and state maps take arrays; wrap it in "
             "gymnasium.wrappers.FlattenObservation."
         )
@@ -184,7 +186,7 @@ def _known(name: str, env: Any) -> Known | None:
 def _require_axes(name: str, known: Known, problem: Problem) -> None:
     axes = ", ".join(known.axis_names)
     if problem.grid.dimension != len(known.axis_names):
-        raise ValueError(
+        raise HamqError(
             f"evaluate: the states of {name} are ({axes}), and {problem.name} has {problem.grid.dimension} axes; solve "
             f"{known.problem}, or give hamq.evaluate, in Python, a state_map=."
         )
@@ -202,9 +204,9 @@ def _policy(policy: Any, decoder: str, actions: Any) -> tuple[Policy, str]:
     if isinstance(policy, (Solution, TensorSolution)):
         return make_policy(policy, decoder, actions=actions), policy.problem.name
     if not callable(policy):
-        raise ValueError(f"evaluate: policy must be a Solution, a TensorSolution or a function of states, got {policy!r}.")
+        raise HamqError(f"evaluate: policy must be a Solution, a TensorSolution or a function of states, got {policy!r}.")
     if actions is not None:
-        raise ValueError("evaluate: actions= belongs to the decoder of a Solution; a function has its own actions.")
+        raise HamqError("evaluate: actions= belongs to the decoder of a Solution; a function has its own actions.")
     return policy, getattr(policy, "__name__", type(policy).__name__)
 
 
@@ -222,13 +224,13 @@ class _Player:
     def actions(self, observations: list[np.ndarray], env: Any) -> list[Any]:
         states = np.asarray(self.state_map(np.stack(observations)))
         if states.ndim != 2 or len(states) != len(observations):
-            raise ValueError(
+            raise HamqError(
                 f"evaluate: state_map must give states of the shape [{len(observations)}, d], got {list(states.shape)}."
             )
         found = list(self.action_map(np.asarray(self.decide(states))))
         foreign = [action for action in found if not env.action_space.contains(action)]
         if len(found) != len(observations) or foreign:
-            raise ValueError(
+            raise HamqError(
                 f"evaluate: {self.name} takes one action of {env.action_space} for each of {len(observations)} states, and "
                 f"the policy with its action_map gave {len(found)}, such as {(foreign or found)[0]!r}; mend action_map."
             )
@@ -263,12 +265,12 @@ def _play_block(player: _Player, envs, block: range, seed: int, returns, lengths
             lengths[i] += 1
             where = f"step {lengths[i]} of episode {i} (seed {seed + i})"
             if not np.isfinite(returns[i]):
-                raise ValueError(f"evaluate: {player.name} paid {reward} in {where}.")
+                raise HamqError(f"evaluate: {player.name} paid {reward} in {where}.")
             if is_ended or is_cut or (player.may_stop and lengths[i] >= player.max_steps):
                 del going[i]
                 continue
             if lengths[i] >= player.max_steps:
-                raise ValueError(
+                raise HamqError(
                     f"evaluate: {player.name} has not ended by {where}; give max_steps=, or wrap it in "
                     "gymnasium.wrappers.TimeLimit."
                 )

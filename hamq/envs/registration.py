@@ -12,12 +12,13 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from hamq.certificates.next_state import Model, make_model
+from hamq.control.next_state import Model, make_model
 from hamq.envs.environment import ProblemEnv
 from hamq.envs.rendering import SIZE
 from hamq.envs.vector import ProblemVectorEnv
 from hamq.problem import zoo
 from hamq.problem.problem import Problem
+from hamq.types import HamqError
 
 MAX_EPISODE_STEPS = 200
 WORDS = {"cartpole": "CartPole"}
@@ -79,7 +80,7 @@ def zoo_model(name: str, options: dict[str, Any]) -> Model:
     known = inspect.signature(zoo_functions()[name]).parameters
     for option in options:
         if option not in known:
-            raise ValueError(f"{environment_id(name)}: there is no option {option!r}; its options are {', '.join(known)}.")
+            raise HamqError(f"{environment_id(name)}: there is no option {option!r}; its options are {', '.join(known)}.")
     given = {"law": "linear", **options} if "law" in known else options
     return _model(name, tuple((option, _frozen(value)) for option, value in sorted(given.items())))
 

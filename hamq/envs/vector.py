@@ -8,12 +8,13 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from jaxtyping import Bool, Float, UInt8
 
-from hamq.certificates.next_state import Model
+from hamq.control.next_state import Model
 from hamq.envs.dynamics import Dynamics
 from hamq.envs.environment import RENDER_FPS, checked_rendering, first_states
 from hamq.envs.rendering import SIZE, draw, scene_of
 from hamq.problem.problem import Problem
 from hamq.sampling.draws import require_count
+from hamq.types import HamqError
 
 Stepped = tuple[
     Float[np.ndarray, "B d"], Float[np.ndarray, " B"], Bool[np.ndarray, " B"], Bool[np.ndarray, " B"], dict[str, Any]
@@ -71,7 +72,7 @@ class ProblemVectorEnv(VectorEnv):
         if self._states is None:
             raise ResetNeeded("ProblemVectorEnv: call reset() before step().")
         if not self.action_space.contains(np.asarray(actions)):
-            raise ValueError(f"ProblemVectorEnv: actions must be in {self.action_space}, got {actions!r}.")
+            raise HamqError(f"ProblemVectorEnv: actions must be in {self.action_space}, got {actions!r}.")
         was_over = self._has_ended
         self._actions = self.dynamics.actions(actions)
         states, rewards, is_terminal = self.dynamics.move(self._states, self._actions, self.np_random)

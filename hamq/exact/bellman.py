@@ -9,22 +9,28 @@ computed backup can be from the exact one: rounding, plus γ·δ·span(V) for ma
 import dataclasses
 import functools
 import math
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
 
-from hamq.exact.dense import ROUNDING, DenseLaw
-from hamq.exact.factored import EPSILON, FactoredLaw, require_tables
-from hamq.exact.fixed_point import FixedPoint, Record, iterate
-from hamq.exact.solution import History
+from hamq.exact.dense import DenseLaw, GlanceLaw
+from hamq.exact.factored import EPSILON, ROUNDING, FactoredLaw, require_tables
+from hamq.exact.fixed_point import WINDOW, FixedPoint, Record, iterate
 from hamq.problem import cells, tables
 from hamq.problem.problem import Problem
+from hamq.solution import History
+from hamq.types import HamqError
 
 MAX_SWEEPS = 10_000
 LOOSE = 1e-3
-"""Quadrature error of the first rows: enough to see how much V varies, which says what error is allowed."""
+"""Quadrature error of rows at most, and of those that nobody asked more of."""
+GLANCE = 0.01
+"""Accuracy of the first look at how much V varies, as a part of the range of the rewards over 1 − γ."""
+MOST_NEEDED = 1e15
+"""Evaluations beyond which a number says nothing."""
 SHARE = 0.5
 """Part of the tolerance that the quadrature may take."""
 
@@ -47,7 +53,7 @@ class BellmanOperator:
     problem: Problem
     rewards: Float[np.ndarray, "S A"]
     ended: Bool[np.ndarray, " S"] | None
-    law: FactoredLaw | DenseLaw
+    law: FactoredLaw | DenseLaw | GlanceLaw
 
     @property
     def is_estimated(self) -> bool:
@@ -107,8 +113,12 @@ def make_operator(
     max_bytes: int | None = None,
     max_evaluations: int | None = None,
     progress: cells.Progress | None = None,
+    is_glance: bool = False,
 ) -> BellmanOperator:
-    """The operator with masses off by at most `law_error` in total variation where they come from quadrature."""
+    """The operator with masses off by at most `law_error` in total variation where they come from quadrature.
+
+    `is_glance` takes the density at the grid points instead, which is fast and may be anything but right.
+    """
     problem.require_enumerable(f"solving {problem.name} exactly")
     tables.check_covariances(problem)
     if problem.is_product:
@@ -116,9 +126,22 @@ def make_operator(
     else:
         cells.require_room(problem, f"solving {problem.name} exactly", max_bytes, max_evaluations)
     rewards, ended = tables.reward_table(problem), tables.terminal_table(problem)
+    if is_glance and not problem.is_product:
+        return BellmanOperator(problem, rewards, ended, GlanceLaw(problem))
+    law = _make_law(problem, law_error, max_bytes, max_evaluations, progress)
+    return BellmanOperator(problem, rewards, ended, law)
+
+
+def _make_law(
+    problem: Problem,
+    law_error: float,
+    max_bytes: int | None,
+    max_evaluations: int | None,
+    progress: cells.Progress | None,
+) -> FactoredLaw | DenseLaw:
     if problem.is_product:
-        return BellmanOperator(problem, rewards, ended, FactoredLaw(problem, max_bytes))
-    return BellmanOperator(problem, rewards, ended, DenseLaw(problem, law_error, max_evaluations, progress))
+        return FactoredLaw(problem, max_bytes, law_error, max_evaluations, progress)
+    return DenseLaw(problem, law_error, max_evaluations, progress)
 
 
 def settle(
@@ -131,29 +154,83 @@ def settle(
     operator: BellmanOperator | None = None,
     start: Float[np.ndarray, " S"] | None = None,
     progress: cells.Progress | None = None,
+    refines: bool = False,
 ) -> tuple[BellmanOperator, FixedPoint, History]:
     """The fixed point of V → choose(backup(V)), the operator it was found with, its quadrature refined, and all sweeps.
 
-    The first rows are loose. What they give for span(V) says which error δ is allowed: γ·δ·span(V)/(1−γ) may take half
-    of the tolerance. An operator that was handed in is used as it is.
+    γ·δ·span(V)/(1−γ) may take half of the tolerance, which says what error δ rows may have. A glance at the density in the
+    grid points says how large span(V) is, and the answer itself then says it better. An operator that was handed in is used
+    as it is, unless it `refines`: then its rows are made again where they are too loose.
     """
     require_positive("tolerance", tolerance)
     if not isinstance(max_sweeps, int) or max_sweeps < 1:
-        raise ValueError(f"max_sweeps must be a whole number of at least 1, got {max_sweeps!r}.")
-    given, record = operator is not None, Record()
-    operator = operator or make_operator(problem, LOOSE, max_bytes, max_evaluations, progress)
-    solved, allowed = operator.solve(choose, tolerance, max_sweeps, record, start), math.inf
-    while solved.reason == "slack" and isinstance(operator.law, DenseLaw) and not given:
-        error, before = operator.law.quadrature_error, allowed
-        allowed = SHARE * tolerance * (1 - problem.discount) / (problem.discount * float(np.ptp(solved.value)))
-        if error <= allowed or error > before:  # rounding stands in the way, or the evaluations were used up
+        raise HamqError(f"max_sweeps must be a whole number of at least 1, got {max_sweeps!r}.")
+    is_fixed, record = operator is not None and not refines, Record(_tell_sweeps(progress, tolerance))
+    if operator is None:
+        operator = _first_operator(problem, choose, tolerance, max_bytes, max_evaluations, progress)
+    asked = operator.law.asked
+    solved = operator.solve(choose, tolerance, max_sweeps, record, start)
+    while solved.reason == "slack" and operator.is_estimated and not is_fixed:
+        error, allowed = operator.law.quadrature_error, _allowed_error(problem, tolerance, float(np.ptp(solved.value)))
+        if error <= allowed or error > asked:  # rounding stands in the way, or the evaluations were used up
             break
+        asked = allowed
         rewards, ended = operator.rewards, operator.ended
         del operator  # the old rows go before the new ones come
-        law = DenseLaw(problem, allowed, max_evaluations, progress)
+        law = _make_law(problem, allowed, max_bytes, max_evaluations, progress)
         operator = BellmanOperator(problem, rewards, ended, law)
         solved = operator.solve(choose, tolerance, max_sweeps, record, solved.value)
     return operator, solved, record.history()
+
+
+def _allowed_error(problem: Problem, tolerance: float, span: float) -> float:
+    """Total variation that rows may be off by."""
+    return SHARE * tolerance * (1 - problem.discount) / (problem.discount * span) if span > 0 else math.inf
+
+
+def _first_operator(
+    problem: Problem,
+    choose: Chooser,
+    tolerance: float,
+    max_bytes: int | None,
+    max_evaluations: int | None,
+    progress: cells.Progress | None,
+) -> BellmanOperator:
+    """With rows as tight as a glance at the density asks for."""
+    if problem.is_product or not cells.needs_quadrature(problem):  # the masses of axes cost little
+        return make_operator(problem, LOOSE, max_bytes, max_evaluations, progress)
+    _tell(progress, "looking at the density", 0, 1)
+    seen = make_operator(problem, LOOSE, max_bytes, max_evaluations, None, is_glance=True)
+    wanted = GLANCE * float(np.ptp(seen.rewards)) / (1 - problem.discount)
+    value = seen.solve(choose, max(wanted, tolerance), MAX_SWEEPS, Record()).value
+    allowed = min(LOOSE, _allowed_error(problem, tolerance, float(np.ptp(value))))
+    rewards, ended = seen.rewards, seen.ended
+    del seen  # its rows go before the new ones come
+    return BellmanOperator(problem, rewards, ended, DenseLaw(problem, allowed, max_evaluations, progress))
+
+
+def _tell(progress: cells.Progress | None, what: str, done: int, total: int) -> None:
+    if progress is not None:
+        progress(what, done, total)
+
+
+def _tell_sweeps(progress: cells.Progress | None, tolerance: float) -> Callable[[int, float], None] | None:
+    """Tells of sweeps, of how many in all by how the error fell; not more than twice a second."""
+    if progress is None:
+        return None
+    errors, told = [], [time.monotonic()]
+
+    def tell(sweep: int, error: float) -> None:
+        errors.append(error)
+        if time.monotonic() - told[0] < cells.SECONDS_BETWEEN:
+            return
+        told[0] = time.monotonic()
+        before = errors[max(0, len(errors) - 1 - WINDOW)]
+        rate = math.log(before / error) / min(WINDOW, len(errors) - 1) if 0 < error < before else 0.0
+        left = math.ceil(math.log(error / tolerance) / rate) if rate > 0 and error > tolerance else 1
+        progress("sweeps", sweep, sweep + max(1, left))
+
+    return tell
 
 
 def sentence(operator: BellmanOperator, solved: FixedPoint, sweeps: int, tolerance: float) -> str:
@@ -165,10 +242,13 @@ def sentence(operator: BellmanOperator, solved: FixedPoint, sweeps: int, toleran
         return f"certified to {error:.2g} after {sweeps} sweeps"
     if solved.reason == "sweeps":
         return f"{sweeps} sweeps were not enough for {tolerance:g}, the bound reached is {error:.2g}; raise max_sweeps"
-    if isinstance(operator.law, DenseLaw) and operator.law.quadrature_error > ROUNDING:
+    law = operator.law
+    if law.quadrature_error > ROUNDING:
+        needed = f"about {law.needed:.0e}" if law.needed < MOST_NEEDED else "far more"
         return (
-            f"the quadrature's error of {operator.law.quadrature_error:.2g} (total variation) stands in the way of "
-            f"{tolerance:g}, the bound reached is {error:.2g}; raise max_evaluations or tolerance"
+            f"the quadrature's error of {law.quadrature_error:.2g} (total variation) stands in the way of {tolerance:g}, "
+            f"the bound reached is {error:.2g} with {law.evaluations:.1e} evaluations of the density ({needed} would be "
+            "needed); raise max_evaluations or tolerance"
         )
     return f"float64 cannot certify {tolerance:g}, the bound reached is {error:.2g}; raise tolerance"
 
@@ -203,19 +283,19 @@ def _chooser(problem: Problem, policy: np.ndarray) -> Chooser:
         bad = (policy < 0) | (policy >= num_actions)
         if np.any(bad):
             s = int(np.argmax(bad))
-            raise ValueError(f"policy takes action {policy[s]} in state {s}; actions are 0 to {num_actions - 1}.")
+            raise HamqError(f"policy takes action {policy[s]} in state {s}; actions are 0 to {num_actions - 1}.")
         return lambda q: np.take_along_axis(q, policy[:, None].astype(np.int64), axis=1)[:, 0]
     if policy.shape == (num_states, num_actions) and policy.dtype.kind in "iuf":
         total = policy.sum(axis=1, dtype=np.float64)
         bad = ~(np.all(policy >= 0, axis=1) & (np.abs(total - 1) <= 1e-6))
         if np.any(bad):
             s = int(np.argmax(bad))
-            raise ValueError(
+            raise HamqError(
                 f"policy has the probabilities {policy[s].tolist()} in state {s}; they must be at least 0 and sum to 1."
             )
         probabilities = policy / total[:, None]
         return lambda q: np.einsum("sa,sa->s", probabilities, q)
-    raise ValueError(
+    raise HamqError(
         f"policy must be an action index per state, shape ({num_states},) and integer, or probabilities of shape "
         f"({num_states}, {num_actions}); got shape {policy.shape} and dtype {policy.dtype}."
     )
@@ -223,4 +303,4 @@ def _chooser(problem: Problem, policy: np.ndarray) -> Chooser:
 
 def require_positive(name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not value > 0:
-        raise ValueError(f"{name} must be a number above 0, got {value!r}.")
+        raise HamqError(f"{name} must be a number above 0, got {value!r}.")

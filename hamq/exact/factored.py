@@ -1,8 +1,8 @@
 """The law of a product kernel as one small table per axis.
 
-P(s' | s, a) = Π_i P_i(s'_i | mean_i(s, a), std_i(s, a)). The mean of a next position depends on position and velocity
-only, so its table needs no other index: which ones it needs is read off the table of means itself (is it constant along
-an axis?). `contraction.py` then sums V against the tables.
+P(s' | s, a) = Π_i P_i(s'_i | s, a). The next position depends on position and velocity only, so its table needs no other
+index. Which ones it needs is read off the table of means of a normal kernel (is it constant along an axis?), whose masses
+are closed forms, and off the log-density of any other (`axis_masses.py`). `contraction.py` then sums V against the tables.
 """
 
 import functools
@@ -14,15 +14,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from hamq.exact.axis_masses import axis_dependence, axis_masses, require_evaluations
 from hamq.exact.contraction import Contraction, Factor
 from hamq.exact.plan import Plan, make_plan
 from hamq.problem import cells
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel
 from hamq.problem.normal import axis_log_masses
 from hamq.problem.problem import Problem
 from hamq.problem.tables import mean_table, require_finite, std_table, tabulate
-from hamq.types import Law
+from hamq.types import HamqError, Law
 
 EPSILON = float(np.finfo(np.float64).eps)
 SAME = 16 * EPSILON
@@ -31,21 +31,45 @@ CHUNK_VALUES = 2**21
 """Means that are computed at once; larger tables are computed axis by axis."""
 CHUNK_ROWS = (2**10, 2**15)
 """Normals whose masses are computed at once."""
+ROUNDING = 1e-13
+"""Total variation that float64 may cost a row besides its quadrature error."""
 NUM_TABLES = 5
 """Tables [S, A] that a solver holds at once: rewards, two images, and the bounds at the end."""
 
 
 class FactoredLaw:
-    """E[V] of all pairs, `[S] -> [S, A]`; `error` bounds the total variation between its masses and the true ones."""
+    """E[V] of all pairs, `[S] -> [S, A]`; `error` bounds the total variation between its masses and the true ones.
 
-    def __init__(self, problem: Problem, max_bytes: int | None = None):
-        grid = problem.grid
-        moments = _moments(problem)
-        self.depends_on = [moment.depends_on for moment in moments]
-        self.error = sum(moment.error for moment in moments)
+    The quadrature error in it, `quadrature_error` (0 for closed forms), is an estimate and at most `tolerance` where
+    `max_evaluations` suffice; `needed` is how many would, which nobody estimates here.
+    """
+
+    needed = math.inf
+
+    def __init__(
+        self,
+        problem: Problem,
+        max_bytes: int | None = None,
+        tolerance: float = 1e-3,
+        max_evaluations: int | None = None,
+        progress: cells.Progress | None = None,
+    ):
+        grid, self.asked, self.quadrature_error, self.evaluations = problem.grid, tolerance, 0.0, 0
         sizes = (*grid.points, problem.num_actions, *grid.points)
-        plan = _plan(problem, sizes, self.depends_on, max_bytes)
-        factors = [Factor(_masses(problem, i, moment), moment.depends_on) for i, moment in enumerate(moments)]
+        if problem.kernel.normal is not None and problem.has_closed_masses:
+            moments = _moments(problem)
+            self.depends_on = [moment.depends_on for moment in moments]
+            self.error = sum(moment.error for moment in moments)
+            plan = _plan(problem, sizes, self.depends_on, max_bytes)
+            factors = [Factor(_masses(problem, i, moment), moment.depends_on) for i, moment in enumerate(moments)]
+        else:
+            self.depends_on = axis_dependence(problem)
+            require_evaluations(problem, self.depends_on, max_evaluations)
+            plan = _plan(problem, sizes, self.depends_on, max_bytes)
+            factors, self.quadrature_error, self.evaluations = axis_masses(
+                problem, self.depends_on, tolerance, max_evaluations, progress
+            )
+            self.error = self.quadrature_error + grid.dimension * ROUNDING
         self.contraction = Contraction(plan, sizes, factors)
 
     @property
@@ -103,15 +127,15 @@ class Moments(NamedTuple):
 
 
 def _moments(problem: Problem) -> list[Moments]:
-    kernel, axes = problem.kernel, range(problem.grid.dimension)
-    assert isinstance(kernel, GaussianKernel)
+    normal, axes = problem.kernel.normal, range(problem.grid.dimension)
+    assert normal is not None
     stds = std_table(problem)
     if problem.num_states * problem.num_actions * len(axes) <= CHUNK_VALUES:
         means = mean_table(problem)
         return [_axis_moments(problem, means[..., axis], stds[..., axis], axis) for axis in axes]
     moments = []
     for axis in axes:  # the table of all means would be the largest thing that a solver ever holds
-        means = tabulate(problem, lambda state, action: kernel.mean(state, action)[axis])  # noqa: B023
+        means = tabulate(problem, lambda state, action: normal.mean(state, action)[axis])  # noqa: B023
         require_finite(problem, means, "mean")
         moments.append(_axis_moments(problem, means, stds[..., axis], axis))
     return moments
@@ -174,7 +198,7 @@ def _masses(problem: Problem, axis: int, moments: Moments) -> Float[np.ndarray, 
     np.exp(masses, out=masses)
     if not np.all(np.isfinite(masses)):
         worst = int(np.argmin(np.isfinite(masses).all(axis=1)))
-        raise ValueError(
+        raise HamqError(
             f"{problem.name}: a normal with mean {moments.mean.ravel()[worst]:.3g} and standard deviation "
             f"{moments.std.ravel()[worst]:.3g} has no mass that float64 can hold on axis {axis}, which runs from "
             f"{problem.grid.lower[axis]:g} to {problem.grid.upper[axis]:g}; keep the mean nearer to the box."

@@ -27,7 +27,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from hamq.exact.solution import History
+from hamq.solution import History
 
 DEPTH = 10
 """Sweeps that Anderson's extrapolation remembers."""
@@ -60,11 +60,14 @@ class Bounds(NamedTuple):
 class Record:
     """One row per sweep and a clock: what becomes the history."""
 
-    def __init__(self):
-        self.began, self.rows = time.perf_counter(), []
+    def __init__(self, tell: Callable[[int, float], None] | None = None):
+        """`tell` hears of every sweep and of the best error so far."""
+        self.began, self.rows, self._tell = time.perf_counter(), [], tell
 
     def add(self, residual: float, error: float, best_error: float, is_resting: bool) -> None:
         self.rows.append((residual, error, best_error, int(is_resting), time.perf_counter() - self.began))
+        if self._tell is not None:
+            self._tell(len(self.rows), best_error)
 
     def history(self) -> History:
         """Columns: sweep, residual ‖TV − V‖∞, error (of the bounds), best_error so far, resting (0 or 1), seconds."""

@@ -5,11 +5,11 @@ TV = max_a q, the bounds of V* carry over to Q* = r + γ P V*: from V* ≤ V + b
 """
 
 from hamq.exact.bellman import MAX_SWEEPS, require_positive, sentence, settle
-from hamq.exact.solution import Solution
 from hamq.problem.cells import Progress
 from hamq.problem.checks import warn_unless_expected
 from hamq.problem.outside import outside_surprises
 from hamq.problem.problem import Problem
+from hamq.solution import Solution
 
 
 def solve_exact(

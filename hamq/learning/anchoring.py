@@ -8,7 +8,8 @@
 3.  Of large action sets a few actions are tried. If polynomials of the actions express them (held-out actions say so), only
     these are drawn in the anchor states, and the others are continued from them.
 4.  The fewest columns whose sum of both is within 10 % of the least win, if it is less than half of the squared error of
-    backing up every entry: what held-out rows say is rough. Else nothing is completed.
+    backing up every entry: what held-out rows say is rough. Else nothing is completed, and neither where columns and rows
+    are nearly as many entries as the table has.
 """
 
 import math
@@ -23,13 +24,15 @@ from hamq.completion.anchors import Anchors, Cross, lack_of_fit, largest_volume,
 from hamq.learning.backup import Stock, stock_of
 from hamq.learning.budget import MIN_SAMPLES, affordable_samples, with_samples
 from hamq.learning.devices import Devices
-from hamq.learning.draws import Cost, Drawn, Progress, draw_pairs
+from hamq.learning.draws import Drawn, Progress, draw_pairs
 from hamq.learning.selection import Pairs, some_actions
 from hamq.learning.settings import Settings
 from hamq.problem.problem import Problem, listed_actions
 from hamq.sampling.exhaustive import Exhaustive
 from hamq.sampling.hmc import HMC
-from hamq.types import Key, np_generator
+from hamq.sampling.modes import search_gradients
+from hamq.solution import Cost
+from hamq.types import HamqError, Key, np_generator
 
 PILOT_SAMPLES = 25
 ROW_SAMPLES = 50
@@ -38,6 +41,10 @@ FEWEST = 5
 MAX_TRIED = 32
 MAX_COLUMNS = 6
 WORTH = 0.5
+ANCHOR_SHARE = 0.25
+"""Part of `max_gradients` that the pilot may take."""
+SAVED = 0.9
+"""Part of the entries of the table that columns and rows may have together."""
 MAX_DEGREE = 8
 MIN_STATES, MAX_STATES = 10, 40
 GOOD_ENOUGH = 1e-3
@@ -68,9 +75,9 @@ def plan_anchors(
     states_key, first_key, second_key = (jr.fold_in(key, i) for i in range(3))
     num_states, num_actions = problem.num_states, problem.num_actions
     if anchors.num_columns is not None and anchors.num_columns > num_actions:
-        raise ValueError(f"Anchors: num_columns = {anchors.num_columns} is more than the {num_actions} actions there are.")
+        raise HamqError(f"Anchors: num_columns = {anchors.num_columns} is more than the {num_actions} actions there are.")
     if anchors.num_states is not None and anchors.num_states > num_states:
-        raise ValueError(f"Anchors: num_states = {anchors.num_states} is more than the {num_states} states there are.")
+        raise HamqError(f"Anchors: num_states = {anchors.num_states} is more than the {num_states} states there are.")
     tried = farthest_actions(listed_actions(problem), max(MAX_TRIED, anchors.num_columns or 0))
     ends = farthest_actions(listed_actions(problem), anchors.num_columns or 2)
     states = _anchor_states(problem, anchors, len(tried), key=states_key)
@@ -108,14 +115,18 @@ def plan_anchors(
 
 def _anchor_states(problem: Problem, anchors: Anchors, num_tried: int, *, key: Key) -> Int[np.ndarray, " m"]:
     """States chosen by the key: about as many entries as two columns have, 10 to 40 states where nothing is said."""
-    usual = int(np.clip(2 * problem.num_states // num_tried, MIN_STATES, MAX_STATES))
+    usual = _usual_states(problem, num_tried)
     num = anchors.num_states or max(usual, 2 * (anchors.num_columns or 0))
     if (anchors.num_columns or 0) > min(num, problem.num_states):
-        raise ValueError(
+        raise HamqError(
             f"Anchors: num_columns = {anchors.num_columns} needs as many states, and there are {problem.num_states}; use "
             "fewer columns or completion=None."
         )
     return np_generator(key).permutation(problem.num_states)[:num]
+
+
+def _usual_states(problem: Problem, num_tried: int) -> int:
+    return int(np.clip(2 * problem.num_states // num_tried, MIN_STATES, MAX_STATES))
 
 
 def _degree(problem: Problem, tried, first, second) -> int | None:
@@ -136,6 +147,30 @@ def _signal(first: np.ndarray, second: np.ndarray) -> float:
     return max(float(np.sum(first * second)) / len(first), 1e-300)
 
 
+def why_no_anchors(problem: Problem, settings: Settings) -> str | None:
+    """A reason to back up every entry without a pilot that would cost something; None where there is none."""
+    budget = settings.max_gradients
+    if settings.completion != Anchors() or problem.kernel.has_one_mode or problem.num_actions > MAX_TRIED:
+        return None
+    num_rows = min(_usual_states(problem, problem.num_actions), problem.num_states) * problem.num_actions
+    if _columns_that_save(problem, num_rows) < 2:
+        return "columns and rows would be as many entries as the table has, so every entry is backed up"
+    searched = search_gradients(problem.grid.dimension) * 2 * (problem.num_states + num_rows)
+    if budget is not None and searched > ANCHOR_SHARE * budget / 2:
+        return "max_gradients does not buy a pilot that chooses columns, so every entry is backed up"
+    return None
+
+
+def _columns_that_save(problem: Problem, num_rows: int) -> int:
+    """The most columns that have few enough entries, together with those of the anchor states.
+
+    Of densities of one mode all columns may be tried: their draws are good, and so is what a pilot says.
+    """
+    if problem.kernel.has_one_mode:
+        return problem.num_actions
+    return int((SAVED * problem.num_states * problem.num_actions - num_rows) // problem.num_states)
+
+
 def _affordable_share(problem: Problem, settings: Settings, num_columns: int, num_rows: int) -> float:
     """By how much the pilot's draws are cut so that it takes no more than a quarter of the budget."""
     sampler, budget = settings.sampler, settings.max_gradients
@@ -144,12 +179,14 @@ def _affordable_share(problem: Problem, settings: Settings, num_columns: int, nu
     per_draw, warmup = sampler.gradients_per_draw(problem), sampler.num_warmup
     least = per_draw * (num_columns + num_rows) * (FEWEST + warmup)
     if least > budget:
-        raise ValueError(
+        raise HamqError(
             f"solve: max_gradients = {budget:,} does not buy the pilot that chooses the anchors of {problem.name} "
             f"({least:,} gradients at least); raise it, or use completion=None."
         )
     usual = per_draw * (num_columns * (PILOT_SAMPLES + warmup) + num_rows * (ROW_SAMPLES + warmup))
-    return min(1.0, 0.25 * budget / usual)
+    one_mode, d = problem.kernel.has_one_mode, problem.grid.dimension
+    searched = 0 if one_mode else search_gradients(d) * (num_columns + num_rows)
+    return min(1.0, max(0.0, ANCHOR_SHARE * budget - searched) / usual)
 
 
 def _few(settings: Settings, num: int):
@@ -183,7 +220,8 @@ def _choose(problem, settings, anchors, num_rows, first, second, trial: Drawn, c
     signal = _signal(first, second)
     full = noise_in_full(first, second) * _dilution(problem, settings, trial, cost, None, num_rows)
     errors = {}
-    for k in range(2, min(MAX_COLUMNS, num_tried - 1, len(first) // 2) + 1):
+    most = min(MAX_COLUMNS, num_tried - 1, len(first) // 2, _columns_that_save(problem, num_rows))
+    for k in range(2, most + 1):
         columns = largest_volume(mean, k)
         bias, noise = lack_of_fit(first, second, columns)
         missed = bias if bias > GOOD_ENOUGH * signal else 0

@@ -5,10 +5,13 @@ import math
 
 from hamq.learning.draws import Drawn
 from hamq.learning.layout import smallest_integer
+from hamq.learning.pilot import FEWEST_DRAWS, LENGTHS
 from hamq.problem.cells import available_bytes
 from hamq.problem.problem import Problem
 from hamq.sampling.draws import AbstractSampler
 from hamq.sampling.hmc import HMC
+from hamq.sampling.modes import search_gradients
+from hamq.types import HamqError
 
 MIN_SAMPLES = 32
 """Draws per pair below which a default budget is rather exceeded."""
@@ -45,6 +48,22 @@ def affordable_samples(problem: Problem, trial: Drawn, num_pairs: int, gradients
     return num - num % sampler.chains
 
 
+def samples_of(problem: Problem, sampler: AbstractSampler, num_pairs: int, gradients: int) -> int:
+    """The same for densities whose modes are searched for, which needs no trial: every search costs the same."""
+    assert isinstance(sampler, HMC)
+    left = gradients / num_pairs - search_gradients(problem.grid.dimension)
+    num = math.floor(left / (sampler.steps + 1)) - sampler.chains * (sampler.num_warmup + sampler.varies)
+    return num - num % sampler.chains
+
+
+def least_budget(problem: Problem, sampler: HMC, num_pairs: int) -> int:
+    """Gradients, rounded up, half of which buy every pair a few draws of each chain, with the longest trajectories."""
+    of_pair = sampler.chains * (sampler.num_warmup + 1 + FEWEST_DRAWS) * (max(LENGTHS) + 1)
+    needed = 2 * num_pairs * (search_gradients(problem.grid.dimension) + of_pair)
+    scale = 10 ** (len(str(needed)) - 2)
+    return -(-needed // scale) * scale
+
+
 def memory_needed(problem: Problem, sampler: AbstractSampler, num_pairs: int, num_drawing: int) -> int:
     """Bytes at the peak of a solve that keeps the draws of so many pairs, and makes those of `num_drawing` at the same time.
 
@@ -66,7 +85,7 @@ def require_memory(
     allowed = available_bytes() if max_bytes is None else max_bytes
     if num_bytes > allowed:
         num_draws = max(num_pairs, num_drawing) * sampler.num_samples  # type: ignore[attr-defined]
-        raise ValueError(
+        raise HamqError(
             f"solving {problem.name} needs {num_bytes:.2e} bytes for {num_draws:.2e} draws and the tables, "
             f"and {allowed:.2e} are allowed; use draws='regenerate' (slower, "
             "keeps none), fewer draws (max_gradients), Anchors, or raise max_bytes."

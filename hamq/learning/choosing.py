@@ -5,7 +5,8 @@ cost more evaluations, and nothing else. Chains cost the same in every dimension
 points at once, without random numbers and derivatives: a gradient of a chain takes as long as `EVALUATIONS_PER_GRADIENT` of
 its evaluations. So masses are taken where those of all pairs take no more time than the budget of gradients would, or no
 more than `FREE` evaluations where no budget was given; on a few pilot pairs they must settle. Kernels whose chains are known
-to be good (`has_one_mode`) keep them.
+to be good (`has_one_mode`) keep them. Where coordinates are independent and all masses are too many, independent draws from
+the masses of the axes take the place of chains.
 """
 
 import math
@@ -14,13 +15,15 @@ from typing import NamedTuple
 import numpy as np
 
 from hamq.completion.anchors import Anchors
-from hamq.learning.draws import Cost
+from hamq.learning.budget import MIN_SAMPLES
 from hamq.learning.layout import smallest_integer
 from hamq.learning.pilot import pilot_pairs
 from hamq.learning.settings import Settings
 from hamq.problem import cells
 from hamq.problem.problem import Problem
 from hamq.sampling.exhaustive import Exhaustive
+from hamq.sampling.iid import IID
+from hamq.solution import Cost
 from hamq.types import Key
 
 EVALUATIONS_PER_GRADIENT = 16
@@ -34,14 +37,16 @@ costs little there, and finds narrow peaks beside broad ones."""
 SETTLED = 0.9
 """Share of the pilot pairs that must reach it."""
 NUM_PAIRS = 12
+MOST_DRAWS = 512
+"""Independent draws of a pair, where the masses of all pairs are too many to be kept."""
 ROOM = 0.25
 """Share of the memory that rows may take."""
 
 
 class Choice(NamedTuple):
-    """Masses instead of chains, or None; with the reason, and what finding it cost."""
+    """Masses or draws from masses instead of chains, or None; with the reason, and what finding it cost."""
 
-    sampler: Exhaustive | None
+    sampler: Exhaustive | IID | None
     reason: str
     cost: Cost
 
@@ -55,16 +60,21 @@ def choose_sampler(problem: Problem, settings: Settings, budget: int, *, key: Ke
     index = smallest_integer(problem.num_states)(0).itemsize if problem.law == "cell" else 4 * problem.grid.dimension
     room = ROOM * (cells.available_bytes() if settings.max_bytes is None else settings.max_bytes)
     least = cells.estimate(problem)[1] / pairs
-    if least > affordable or pairs * problem.num_states * (4 + index) > room:
+    fits = pairs * problem.num_states * (4 + index) <= room
+    num_draws = min(MOST_DRAWS, int(room / (pairs * index)))
+    if least > affordable or not (fits or (problem.is_product and num_draws >= MIN_SAMPLES)):
         return Choice(None, f"masses would take {least:,.0f} evaluations per pair or more", nothing)
-    states, actions = pilot_pairs(problem, NUM_PAIRS, key=key)
+    states, actions = (a.astype(np.float64) for a in pilot_pairs(problem, NUM_PAIRS, key=key))
     spent = 0
     for tolerance, most in _attempts(problem, affordable, least):
-        rows = cells.rows_of(problem, states.astype(np.float64), actions.astype(np.float64), tolerance, most)
-        spent, mean = spent + int(rows.evaluations.sum()), float(rows.evaluations.mean())
-        if np.mean(rows.errors <= tolerance) >= SETTLED and mean <= affordable:
-            said = f"masses of all {pairs:,} pairs to {tolerance:g}, {_rounded(mean)} evaluations each"
-            return Choice(Exhaustive(tolerance), said, Cost(0, spent, 0))
+        errors, evaluations = cells.errors_of(problem, states, actions, tolerance, most)
+        spent, mean = spent + int(evaluations.sum()), float(evaluations.mean())
+        if np.mean(errors <= tolerance) >= SETTLED and mean <= affordable:
+            cost = f"{pairs:,} pairs to {tolerance:g}, {_rounded(mean)} evaluations each"
+            if fits:
+                return Choice(Exhaustive(tolerance), f"masses of all {cost}", Cost(0, spent, 0))
+            said = f"{num_draws} independent draws from the masses of the axes of all {cost}"
+            return Choice(IID(num_draws, "product", tolerance), said, Cost(0, spent, 0))
     return Choice(None, f"masses do not settle with {affordable:,.0f} evaluations per pair", Cost(0, spent, 0))
 
 

@@ -27,6 +27,8 @@ import numpy as np
 from jaxtyping import Array, Float, Shaped, UInt32
 
 from hamq.learning.layout import locations_of
+from hamq.problem.evaluation import require_density
+from hamq.problem.integrand import Integrand
 from hamq.problem.problem import Problem
 from hamq.problem.programs import compile_beside, program
 from hamq.sampling.calibration import calibrated_weights, tilt_on_host
@@ -40,6 +42,8 @@ from hamq.types import Key, is_cpu
 
 CHUNK = 128
 """Transitions that a CPU makes in one call."""
+MOST_DOUBTED = 4
+"""Pairs of a call whose NaN is looked at again in float64."""
 PLACES = 128
 """Of a pair whose density is looked at in one call."""
 NOISE_BLOCK = 32
@@ -122,6 +126,7 @@ class Chains:
     """
 
     def __init__(self, problem: Problem, sampler: HMC, chunk: int | None = None):
+        self.problem = problem
         self.kernel, self.grid, self.law, self.sampler = problem.kernel, problem.grid, problem.law, sampler
         self.jumps = not problem.kernel.has_one_mode
         # Those of jumping chains are made in any case: whether they are used is found out by the same program.
@@ -220,13 +225,22 @@ class Chains:
         return jax.vmap(lambda s, a, x: jax.vmap(self.kernel.at(self.grid, s, a).log)(x))(states, actions, points)
 
     def logs_at(self, states: Any, actions: Any, points: Float[np.ndarray, "lanes n d"]) -> Float[np.ndarray, "lanes n"]:
-        """The same for any number of places, some at a time: one program for all who ask for single values."""
+        """The same for any number of places, some at a time: one program for all who ask for single values.
+
+        Refuses NaN and +inf, unless they come of rounding to float32.
+        """
         n = points.shape[1]
         size = -(-n // PLACES) * PLACES
         padded = np.concatenate([points, np.repeat(points[:, -1:], size - n, axis=1)], axis=1)
         parts = np.split(np.ascontiguousarray(padded, np.float32), size // PLACES, axis=1)
         found = [np.asarray(self._run("logs", states, actions, np.ascontiguousarray(part))) for part in parts]
-        return np.concatenate(found, axis=1)[:, :n]
+        logs = np.concatenate(found, axis=1)[:, :n]
+        for lane in np.flatnonzero(np.any(np.isnan(logs) | (logs == np.inf), axis=1))[:MOST_DOUBTED]:
+            is_bad = np.isnan(logs[lane]) | (logs[lane] == np.inf)
+            require_density(
+                Integrand(self.problem), np.asarray(states)[lane], np.asarray(actions)[lane], points[lane][is_bad]
+            )
+        return logs
 
     def find_modes(self, call: Call) -> Modes:
         """The modes of the pairs of a call, with tables of cells where jumps are proposed from them."""

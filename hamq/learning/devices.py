@@ -8,12 +8,11 @@ changed the last bit of half of the weights between 1 and 2 devices.)
 
 Several processes must have joined each other before (`jax.distributed.initialize`, or `hamq solve --coordinator`), and all
 of them must make the same calls. A process that dies breaks the connections to it, and one that hangs is waited for in
-vain: both end the others, with a sentence that says so (`waiting`).
+vain: both are said in a sentence (`waiting`), and end the others where the command line runs them (`end_when_lost`).
 """
 
 import contextlib
 import functools
-import os
 import sys
 import threading
 import time
@@ -23,6 +22,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from hamq.types import HamqError
 
 AXIS = "states"
 PATIENCE = 45.0
@@ -114,7 +115,7 @@ def choose_devices(devices: int | None = None) -> Devices:
     """The first so many devices of every process (1 where nothing is said)."""
     num = 1 if devices is None else devices
     if isinstance(num, bool) or not isinstance(num, int) or num < 1:
-        raise ValueError(f"solve: devices must be a whole number of at least 1, got {devices!r}.")
+        raise HamqError(f"solve: devices must be a whole number of at least 1, got {devices!r}.")
     by_process: dict[int, list[Any]] = {}
     for device in jax.devices():
         by_process.setdefault(device.process_index, []).append(device)
@@ -126,7 +127,7 @@ def choose_devices(devices: int | None = None) -> Devices:
             if jax.default_backend() == "cpu"
             else "use fewer"
         )
-        raise ValueError(f"solve: devices = {num}, and JAX has {least} of kind {jax.default_backend()}; {remedy}.")
+        raise HamqError(f"solve: devices = {num}, and JAX has {least} of kind {jax.default_backend()}; {remedy}.")
     whole = np.asarray([found[:num] for _, found in sorted(by_process.items())])
     _watch.heard()  # what comes now is work
     return Devices(Mesh(whole.ravel(), (AXIS,)), tuple(whole[jax.process_index()]))
@@ -162,6 +163,7 @@ class _Watch:
     def __init__(self):
         self.last_heard: float | None = None
         self.longest_work = 0.0
+        self.end: Callable[[int], Any] | None = None
 
     def limit(self) -> float:
         now = time.monotonic()
@@ -176,12 +178,18 @@ class _Watch:
 _watch = _Watch()
 
 
-@contextlib.contextmanager
-def waiting(end: Callable[[int], Any] = os._exit) -> Iterator[None]:
-    """Around what needs the other processes; where they do not come, this one ends.
+def end_when_lost(end: Callable[[int], Any] | None) -> None:
+    """What is called with LOST, from another thread, where the other processes do not come; None: it is only said.
 
-    A thread that waits inside of XLA cannot be interrupted, so `end` leaves without asking it.
+    A thread that waits inside of XLA cannot be interrupted, so `end` must leave without asking it, as `os._exit` does. Who
+    owns the process decides that: the command line does.
     """
+    _watch.end = end
+
+
+@contextlib.contextmanager
+def waiting() -> Iterator[None]:
+    """Around what needs the other processes. Where they do not come it says so, and calls what `end_when_lost` was given."""
     if jax.process_count() == 1:
         yield
         return
@@ -189,7 +197,8 @@ def waiting(end: Callable[[int], Any] = os._exit) -> Iterator[None]:
 
     def give_up() -> None:
         print(f"hamq: {lost_sentence(f'waited {limit:.0f} s for the other processes in vain')}", file=sys.stderr, flush=True)
-        end(LOST)
+        if _watch.end is not None:
+            _watch.end(LOST)
 
     timer = threading.Timer(limit, give_up)
     timer.daemon = True

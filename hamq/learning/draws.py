@@ -22,10 +22,11 @@ from jaxtyping import Array, Float, Int, Shaped
 
 from hamq.learning.calls import Drawer
 from hamq.learning.chunks import Call, Made
+from hamq.learning.defined import require_defined
 from hamq.learning.devices import Devices, own_device
 from hamq.learning.identities import with_weights
 from hamq.learning.layout import Filled, Kept, Rows, lay_out
-from hamq.learning.pilot import tuned_sampler
+from hamq.learning.pilot import Allowance, tuned_sampler
 from hamq.problem.grid import Grid
 from hamq.problem.lapack import calls_lapack
 from hamq.problem.problem import Problem, listed_actions, pair_name
@@ -33,10 +34,12 @@ from hamq.problem.tables import check_covariances
 from hamq.sampling.cell_table import CELLS
 from hamq.sampling.draws import AbstractSampler, Info
 from hamq.sampling.hmc import HMC
-from hamq.types import HamqWarning, Key, as_key, is_cpu
+from hamq.sampling.importance import Importance
+from hamq.solution import Cost
+from hamq.types import HamqError, HamqWarning, Key, as_key, is_cpu
 
-FEW = 30
-"""Even draws below which weights are warned of."""
+FEW, FEW_SHARE = 30.0, 0.1
+"""Independent draws below which an average says little, and the same as a part of the draws where there are few."""
 Progress = Callable[[str, int, int], None]
 """Told (what is being done, how many parts are done, of how many)."""
 
@@ -50,17 +53,6 @@ class PairDraws(NamedTuple):
 
     locations: Shaped[Array | np.ndarray, "S A *d n"]
     log_weights: Float[Array | np.ndarray, "S A n"] | None
-
-
-class Cost(NamedTuple):
-    """What was spent, preparation and mode search included; Python ints."""
-
-    samples: int
-    density_evaluations: int
-    gradient_evaluations: int
-
-    def plus(self, other: "Cost") -> "Cost":
-        return Cost(*(a + b for a, b in zip(self, other, strict=True)))
 
 
 class Drawn(NamedTuple):
@@ -109,19 +101,39 @@ def prepare(problem: Problem, sampler: AbstractSampler, *, key: Key, by_calls: b
 
     by_calls    whether its draws will be made by `Drawer`, whose programs are then compiled ahead
     """
+    return prepare_within(problem, sampler, Allowance(), key=key, by_calls=by_calls)[:2]
+
+
+class Prepared(NamedTuple):
+    """A sampler that is ready, what that cost, and a note of what it did not pay to find out."""
+
+    sampler: AbstractSampler
+    cost: Cost
+    note: str
+
+
+def prepare_within(
+    problem: Problem, sampler: AbstractSampler, allowance: Allowance, *, key: Key, by_calls: bool = True
+) -> Prepared:
+    """The same with pilots that keep to an allowance of gradients."""
     problem.require_enumerable("Drawing for every state and action")
     check_covariances(problem)
     sampler, info = sampler.prepare(problem, key=key)
-    cost = Cost(0, int(info.density_evaluations), int(info.gradient_evaluations))
+    cost, note = Cost(0, int(info.density_evaluations), int(info.gradient_evaluations)), ""
     if is_cpu() and (by_calls or sampler.needs_pilot):
         Drawer(problem, sampler).compile_ahead()
+    if isinstance(sampler, (HMC, Importance)) and not problem.kernel.has_one_mode:
+        with jax.enable_x64(False):
+            cost = cost.plus(Cost(0, require_defined(problem, key=jr.fold_in(key, 5)), 0))
     if sampler.needs_pilot:
-        sampler, densities, gradients = tuned_sampler(problem, sampler, key=key)  # type: ignore[arg-type]
-        cost = cost.plus(Cost(0, densities, gradients))
+        assert isinstance(sampler, HMC)
+        sampler, *spent, said = tuned_sampler(problem, sampler, allowance, key=key)
+        cost, note = cost.plus(Cost(0, *spent)), note + said
     if isinstance(sampler, HMC) and not problem.kernel.has_one_mode:
-        sampler, densities, gradients = with_weights(problem, sampler, key=jr.fold_in(key, 4))
-        cost = cost.plus(Cost(0, densities, gradients))
-    return sampler, cost
+        left = allowance._replace(pilots=allowance.pilots - cost.gradient_evaluations)
+        sampler, *spent, said = with_weights(problem, sampler, left, key=jr.fold_in(key, 4))
+        cost, note = cost.plus(Cost(0, *spent)), note + said
+    return Prepared(sampler, cost, f"pilots kept to the budget: {note[:-2]}" if note else "")
 
 
 def draw_pairs(
@@ -219,15 +231,23 @@ def _stop_at_failure(problem: Problem, states: np.ndarray, actions: np.ndarray, 
     if len(failed):
         s, a = (int(v) for v in failed[0])
         pair = pair_name(problem, int(states[s]), int(actions[s, a]))
-        raise ValueError(
+        raise HamqError(
             f"no valid draw at {pair} ({len(failed)} pairs failed): no place of finite log-density was found in the box, or "
             "independent tries never fell into it; check the log-density there. If it is −inf in most of the box, let it "
             "fall with the distance from where it is finite instead (−1e3 times the distance): a search then finds the way."
         )
 
 
-def warn_of(problem: Problem, info: Info, sampler: AbstractSampler | None = None) -> None:
-    """Says what is wrong with chains and weights, and what to change."""
+def fewest(num_samples: int) -> float:
+    """Independent draws that the draws of a pair must be worth: the one rule for chains and for weights."""
+    return min(FEW, FEW_SHARE * num_samples)
+
+
+def warn_of(problem: Problem, info: Info, sampler: AbstractSampler, *, of_weights: bool = True) -> None:
+    """Says what is wrong with chains and weights, and what to change.
+
+    of_weights  False where somebody else (`worth.py`) says what the weights leave of the draws
+    """
     pairs, is_cut = info.is_stuck.size, bool(np.any(info.is_cut))
     stuck = int(np.sum(info.is_stuck))
     if stuck:
@@ -236,7 +256,8 @@ def warn_of(problem: Problem, info: Info, sampler: AbstractSampler | None = None
     uncrossed = int(np.sum((info.num_modes > 1) & (info.num_crossings == 0)))
     if uncrossed:
         _say(problem, f"{uncrossed} of {pairs} pairs have several modes that the chain did not cross; use more samples")
-    _warn_of_weights(problem, info, sampler)
+    if of_weights:
+        _warn_of_weights(problem, info, sampler)
     outside = float(np.mean(info.outside))
     if outside > 0.01:
         _say(problem, f"{outside:.1%} of the draws lie outside the box; use a larger sharpness or walls='logit'")
@@ -246,18 +267,18 @@ def warn_of(problem: Problem, info: Info, sampler: AbstractSampler | None = None
         _say(problem, f"{nonfinite} trajectories ended in a non-finite energy and were rejected; use a smaller step_size")
 
 
-def _warn_of_weights(problem: Problem, info: Info, sampler: AbstractSampler | None) -> None:
-    """Of weights that leave few draws: a small share of many draws may still be enough."""
-    num_samples = getattr(sampler, "num_samples", 0)
-    collapsed = (info.weight_share < 0.1) & (info.weight_share * num_samples < FEW)
-    if not np.any(collapsed):
+def _warn_of_weights(problem: Problem, info: Info, sampler: AbstractSampler) -> None:
+    """Weights that leave few draws: a small share of many draws may still be enough."""
+    num_samples = getattr(sampler, "num_samples", 0)  # rows of masses have none, and nothing to warn of
+    few = fewest(num_samples)
+    collapsed = int(np.sum(info.weight_share * num_samples < few))
+    if not collapsed:
         return
-    count = f"the weights of {int(np.sum(collapsed))} of {info.weight_share.size} pairs"
+    count = f"the weights of {collapsed} of {info.weight_share.size} pairs leave fewer than {few:.3g} of {num_samples} draws"
     if isinstance(sampler, HMC):
-        _say(problem, f"{count} have an effective size below 0.1 of the draws; use calibrate=False")
+        _say(problem, f"{count}; use calibrate=False")
         return
-    worth = f"are worth fewer than {FEW} even draws" if num_samples else "have an effective size below 0.1 of the draws"
-    _say(problem, f"{count} {worth}; use more samples, or {_independent(problem).removeprefix('use ')}")
+    _say(problem, f"{count}; use more samples, or {_independent(problem).removeprefix('use ')}")
 
 
 def _independent(problem: Problem) -> str:

@@ -21,7 +21,6 @@ import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float, Num
 
-from hamq.exact.solution import Health
 from hamq.learning.backup import Stock
 from hamq.learning.selection import Pairs
 from hamq.problem.grid import Grid
@@ -29,6 +28,7 @@ from hamq.problem.problem import Problem
 from hamq.sampling.draws import AbstractSampler, Info
 from hamq.sampling.exhaustive import Exhaustive
 from hamq.sampling.hmc import HMC
+from hamq.solution import Health
 
 BLOCK = 2**16
 """Draws whose V is looked up at a time: what fits into the cache."""

@@ -19,12 +19,14 @@ from jaxtyping import Float
 from hamq.learning.chunks import Call, Chains
 from hamq.learning.continuity import Jumps, find_jumps
 from hamq.learning.layout import call_shape
-from hamq.learning.pilot import pilot_pairs
+from hamq.learning.pilot import Allowance, Tuned, pilot_pairs
 from hamq.problem.problem import Problem, listed_actions
 from hamq.sampling.hmc import HMC
-from hamq.types import HamqWarning, Key
+from hamq.sampling.modes import search_gradients
+from hamq.types import HamqError, HamqWarning, Key
 
-NUM_PAIRS = 128
+FEWEST_PAIRS, NUM_PAIRS = 12, 128
+"""That are looked at, at least and at most."""
 NUM_DRAWS = 32
 STANDARD_ERRORS = 6.0
 """That the mean of a function may be from 0."""
@@ -42,9 +44,9 @@ class Verdict(NamedTuple):
     gradient_evaluations: int
 
 
-def judge_density(problem: Problem, sampler: HMC, *, key: Key) -> Verdict:
-    """What a chain of each of some pairs says, of a sampler whose steps are known."""
-    call, num_pairs = _pairs(problem, key=jr.fold_in(key, 1))
+def judge_density(problem: Problem, sampler: HMC, most: int = NUM_PAIRS, *, key: Key) -> Verdict:
+    """What a chain of each of some pairs says, at most so many, of a sampler whose steps are known."""
+    call, num_pairs = _pairs(problem, most, key=jr.fold_in(key, 1))
     trial = dataclasses.replace(
         sampler, num_samples=NUM_DRAWS, num_chains=1, dispersed=False, calibrate=None if sampler.walls == "logit" else False
     )
@@ -66,21 +68,32 @@ def judge_density(problem: Problem, sampler: HMC, *, key: Key) -> Verdict:
     return Verdict(True, False, "the density has no jumps", *spent)
 
 
-def with_weights(problem: Problem, sampler: HMC, *, key: Key) -> tuple[HMC, int, int]:
-    """The sampler with even weights where the identities of calibration fail; densities and gradients spent.
+def with_weights(problem: Problem, sampler: HMC, allowance: Allowance = Allowance(), *, key: Key) -> Tuned:  # noqa: B008
+    """The sampler with even weights where the identities of calibration fail, or nobody can pay to look.
 
     Refuses `calibrate=True` where the density jumps.
     """
-    verdict = judge_density(problem, sampler, key=key)
+    steps = sampler.num_warmup + NUM_DRAWS
+    of_one = search_gradients(problem.grid.dimension) + steps * (sampler.steps + 1)
+    num_pairs = allowance.num_pairs(1.0, of_one, FEWEST_PAIRS, NUM_PAIRS)
+    if not num_pairs and not sampler.calibrate:
+        even = "even weights, because nobody looked for jumps; " if sampler.weighs else ""
+        return Tuned(dataclasses.replace(sampler, calibrate=False), 0, 0, even)
+    return _judged(problem, sampler, max(num_pairs, FEWEST_PAIRS), key)
+
+
+def _judged(problem: Problem, sampler: HMC, most: int, key: Key) -> Tuned:
+    """The sampler with the weights that its density allows."""
+    verdict = judge_density(problem, sampler, most, key=key)
     judged = "smooth" if verdict.holds else "cut" if verdict.jumps else "shifted"
     sampler = dataclasses.replace(sampler, judged=judged)
     spent = verdict.density_evaluations, verdict.gradient_evaluations
     if verdict.holds or not sampler.weighs:
-        return sampler, *spent
+        return Tuned(sampler, *spent)
     if not sampler.calibrate:
-        return dataclasses.replace(sampler, calibrate=False), *spent
+        return Tuned(dataclasses.replace(sampler, calibrate=False), *spent)
     if verdict.jumps:
-        raise ValueError(
+        raise HamqError(
             f"HMC: calibrate=True needs a density without jumps, and {verdict.sentence}. Calibrated draws would be wrong "
             "however many there are; use calibrate=None, which takes even weights there."
         )
@@ -89,10 +102,10 @@ def with_weights(problem: Problem, sampler: HMC, *, key: Key) -> tuple[HMC, int,
         HamqWarning,
         stacklevel=2,
     )
-    return sampler, *spent
+    return Tuned(sampler, *spent)
 
 
-def _pairs(problem: Problem, *, key: Key) -> tuple[Call, int]:
+def _pairs(problem: Problem, most: int, *, key: Key) -> tuple[Call, int]:
     """A call whose first lanes are the pairs, and how many of them there are: all of a small problem, else some."""
     total = problem.num_states * problem.num_actions
     tile, lanes = call_shape()
@@ -106,7 +119,7 @@ def _pairs(problem: Problem, *, key: Key) -> tuple[Call, int]:
     lane = np.minimum(np.arange(tile * lanes), NUM_PAIRS - 1)
     tables = states[lane], actions[lane], (np.arange(tile * lanes) // lanes).astype(np.uint32)
     states, actions, streams = (a.reshape(tile, lanes, *a.shape[1:]) for a in tables)
-    return Call(states, actions, streams, True), min(total, NUM_PAIRS)
+    return Call(states, actions, streams, True), min(total, most)
 
 
 def _of_jumps(problem: Problem, jumps: Jumps, found: np.ndarray) -> str:

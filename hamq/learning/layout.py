@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Int, Shaped
 
 from hamq.learning.devices import Devices
 from hamq.problem.grid import Grid
-from hamq.types import is_cpu
+from hamq.types import HamqError, is_cpu
 
 TILE = 128
 """Rows of a call on a CPU; small enough for the cache, and never a function of the batch."""
@@ -75,7 +75,7 @@ def lay_out(states: Int[np.ndarray, " S"], actions: Int[np.ndarray, "S width"], 
     """The same calls for any number of devices; only how many each of them gets depends on it."""
     num, width = actions.shape
     if not num:
-        raise ValueError("no pairs to draw for: the selection is empty; raise fraction.")
+        raise HamqError("no pairs to draw for: the selection is empty; raise fraction.")
     if is_cpu():
         rows, lanes, tile = TILE, LANES, STATES_PER_TILE
     else:

@@ -11,6 +11,8 @@ a function over all draws of a pair, whatever the length, the mean of one chain 
 the first is what chains that move well differ by; the second sees chains that have not left the place where they began,
 whose means are all the same. The length that makes it smallest, averaged over coordinates, their squares and pairs, is
 taken. All of it runs in the program that makes the draws that count.
+
+A budget of gradients (`Allowance`) makes pilots look at fewer pairs, and leaves out what too few of them would say.
 """
 
 import dataclasses
@@ -28,7 +30,8 @@ from hamq.learning.layout import call_shape
 from hamq.problem.actions import ProductActions
 from hamq.problem.problem import Problem
 from hamq.sampling.cell_table import CELLS
-from hamq.sampling.hmc import HMC, NUM_LEAPFROG
+from hamq.sampling.hmc import GAUSSIAN_STEP, HMC, NUM_LEAPFROG
+from hamq.sampling.modes import search_gradients
 from hamq.types import Key, np_generator
 
 CANDIDATES = tuple(0.7 * 0.75**k for k in range(10))
@@ -42,39 +45,83 @@ NUM_COMPARED, NUM_CHAINS = 32, 4
 """Pairs on which lengths are compared, and chains of each."""
 GRADIENTS = 160
 """That a chain spends on each length."""
+SHARES = 0.3, 0.4
+"""Of what pilots may spend: step sizes, lengths; what is left looks for jumps (`identities.py`)."""
+FEWEST_TRIED, FEWEST_COMPARED = (4, NUM_PAIRS), (8, NUM_COMPARED)
+"""Pairs of a pilot, at least and at most."""
+FEWEST_DRAWS = 8
+"""Of a chain: a trajectory that leaves a pair fewer is not tried."""
 UNSEEN = 0.05
 """Of σ²: what the variance within a chain may lack by chance."""
 GAIN = 1.15
 """How much worse than the best length the usual one must be to be given up."""
 
 
+class Allowance(NamedTuple):
+    """Gradients that pilots may spend, and that each pair has for its draws afterwards."""
+
+    pilots: float = math.inf
+    of_pair: float = math.inf
+
+    def num_pairs(self, share: float, of_one: int, fewest: int, most: int) -> int:
+        """Pairs that a share of the gradients buys at this price; 0 where fewer than `fewest`."""
+        num = int(min(most, share * self.pilots // of_one))
+        return num if num >= fewest else 0
+
+
 class Tuned(NamedTuple):
-    """A sampler with its steps, and the evaluations that finding them took."""
+    """A sampler with its steps, the evaluations that finding them took, and a note of what was not found."""
 
     sampler: HMC
     density_evaluations: int
     gradient_evaluations: int
+    note: str = ""
 
 
-def tuned_sampler(problem: Problem, sampler: HMC, *, key: Key) -> Tuned:
+def tuned_sampler(problem: Problem, sampler: HMC, allowance: Allowance = Allowance(), *, key: Key) -> Tuned:  # noqa: B008
     """The sampler with a step size, and with a number of steps where it has none."""
     tuned = Tuned(sampler, 0, 0)
     if sampler.step_size is None:
-        tuned = _with_step(problem, sampler, key=key)
+        tuned = _with_step(problem, sampler, allowance, key=key)
     if sampler.num_leapfrog is not None:
         return tuned
-    length, densities, gradients = _best_length(problem, tuned.sampler, key=jr.fold_in(key, 3))
+    lengths = _affordable_lengths(problem, sampler, allowance)
+    num_pairs = allowance.num_pairs(SHARES[1], _price_of_lengths(problem, sampler, lengths), *FEWEST_COMPARED)
+    if not num_pairs:
+        settled = dataclasses.replace(tuned.sampler, num_leapfrog=NUM_LEAPFROG)
+        return tuned._replace(sampler=settled, note=f"{tuned.note}trajectories of {NUM_LEAPFROG} steps, not compared; ")
+    length, densities, gradients = _best_length(problem, tuned.sampler, lengths, num_pairs, key=jr.fold_in(key, 3))
     settled = dataclasses.replace(tuned.sampler, num_leapfrog=length, varies=length != NUM_LEAPFROG)
-    return Tuned(settled, tuned.density_evaluations + densities, tuned.gradient_evaluations + gradients)
+    spent = tuned.density_evaluations + densities, tuned.gradient_evaluations + gradients
+    return Tuned(settled, *spent, tuned.note)
 
 
-def _with_step(problem: Problem, sampler: HMC, *, key: Key) -> Tuned:
-    states, actions = pilot_pairs(problem, NUM_PAIRS, key=jr.fold_in(key, 1))
+def _affordable_lengths(problem: Problem, sampler: HMC, allowance: Allowance) -> list[int]:
+    """Those whose warm-up and a few draws a pair can pay; the usual one in any case."""
+    dimension, draws = problem.grid.dimension, sampler.chains * (sampler.num_warmup + FEWEST_DRAWS)
+    left = allowance.of_pair - search_gradients(dimension)
+    usual = [length for length in LENGTHS if length >= NUM_LEAPFROG or dimension in CELLS]
+    return [length for length in usual if length <= NUM_LEAPFROG or draws * (length + 1) <= left]
+
+
+def _price_of_lengths(problem: Problem, sampler: HMC, lengths: Sequence[int]) -> int:
+    """Gradients of one pair whose chains try all of them."""
+    of_chain = sum((sampler.num_warmup + 2) * (length + 1) + GRADIENTS for length in lengths)
+    return search_gradients(problem.grid.dimension) + NUM_CHAINS * of_chain
+
+
+def _with_step(problem: Problem, sampler: HMC, allowance: Allowance, *, key: Key) -> Tuned:
     trial = HMC(NUM_DRAWS, sampler.steps, CANDIDATES[0], sampler.walls, sampler.sharpness, sampler.num_warmup)
+    own = trial.evaluations_of_chains(True, problem.grid.dimension)[1] + search_gradients(problem.grid.dimension)
+    num_pairs = allowance.num_pairs(SHARES[0], len(CANDIDATES) * own, *FEWEST_TRIED)
+    if not num_pairs:
+        step = GAUSSIAN_STEP / problem.grid.dimension**0.25
+        return Tuned(sampler.with_step(step), 0, 0, f"steps of {step:.2g} standard deviations, not tried; ")
+    states, actions = pilot_pairs(problem, NUM_PAIRS, key=jr.fold_in(key, 1))
     call, steps = _trials(states, actions)
     (made,) = Chains(problem, trial).draw([call], key=jr.fold_in(key, 2), steps=steps)
-    info = jax.tree.map(lambda of_lanes: np.asarray(of_lanes).reshape(-1)[: NUM_PAIRS * len(CANDIDATES)], made.info)
-    means = np.nan_to_num(info.acceptance).reshape(NUM_PAIRS, len(CANDIDATES)).mean(axis=0)
+    info = jax.tree.map(lambda of_lanes: np.asarray(of_lanes).reshape(-1)[: num_pairs * len(CANDIDATES)], made.info)
+    means = np.nan_to_num(info.acceptance).reshape(num_pairs, len(CANDIDATES)).mean(axis=0)
     good = np.flatnonzero(means >= GOAL)
     # Where none is accepted so often, as at jumps of the density, the way that is made counts.
     best = int(good[0]) if len(good) else int(np.argmax(means * np.asarray(CANDIDATES)))
@@ -93,10 +140,11 @@ def _trials(states: Float[np.ndarray, "P d"], actions: Float[np.ndarray, "P *k"]
     return Call(states, actions, streams, True), steps
 
 
-def _best_length(problem: Problem, sampler: HMC, *, key: Key) -> tuple[int, int, int]:
+def _best_length(
+    problem: Problem, sampler: HMC, lengths: Sequence[int], num_pairs: int, *, key: Key
+) -> tuple[int, int, int]:
     """(leapfrog steps, densities, gradients): longer ones are tried as long as they are better than all before."""
-    call, num_pairs = _several_chains(problem, key=jr.fold_in(key, 1))
-    lengths = [length for length in LENGTHS if length >= NUM_LEAPFROG or problem.grid.dimension in CELLS]
+    call = _several_chains(problem, key=jr.fold_in(key, 1))
     longest = sampler.num_warmup + GRADIENTS // (lengths[0] + 1)
     modes, drawn, densities, gradients, best = None, [], 0, 0, 0
     for length in lengths:
@@ -123,7 +171,7 @@ def _best_length(problem: Problem, sampler: HMC, *, key: Key) -> tuple[int, int,
     return lengths[best], densities, gradients
 
 
-def _several_chains(problem: Problem, *, key: Key) -> tuple[Call, int]:
+def _several_chains(problem: Problem, *, key: Key) -> Call:
     """A call of `NUM_CHAINS` chains per pair: a row has two pairs, which share their random numbers."""
     tile, lanes = call_shape()
     row, lane = np.divmod(np.arange(tile * lanes), lanes)
@@ -132,7 +180,7 @@ def _several_chains(problem: Problem, *, key: Key) -> tuple[Call, int]:
     states, actions = pilot_pairs(problem, NUM_COMPARED, key=key)
     tables = states[pair], actions[pair], row.astype(np.uint32)
     states, actions, streams = (a.reshape(tile, lanes, *a.shape[1:]) for a in tables)
-    return Call(states, actions, streams, True), NUM_COMPARED
+    return Call(states, actions, streams, True)
 
 
 def _of_pairs(points: Float[np.ndarray, "tile K d n"], num_pairs: int) -> Float[np.ndarray, "P chains n d"]:

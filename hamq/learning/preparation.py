@@ -11,16 +11,23 @@ from jaxtyping import Bool, Float
 
 from hamq.completion.anchors import Anchors
 from hamq.completion.completion import AbstractCompletion
-from hamq.exact.solution import Solution
 from hamq.learning import selection
-from hamq.learning.anchoring import plan_anchors
+from hamq.learning.anchoring import plan_anchors, why_no_anchors
 from hamq.learning.backup import Stock, draw_stock, make_recipe
-from hamq.learning.budget import MIN_SAMPLES, affordable_samples, require_memory, with_samples
+from hamq.learning.budget import (
+    MIN_SAMPLES,
+    affordable_samples,
+    least_budget,
+    require_memory,
+    samples_of,
+    with_samples,
+)
 from hamq.learning.choosing import choose_sampler
 from hamq.learning.devices import Devices, choose_devices
-from hamq.learning.draws import Cost, Drawn, Progress, draw_pairs, prepare, warn_of
+from hamq.learning.draws import Drawn, Progress, draw_pairs, prepare_within, warn_of
 from hamq.learning.health import Diagnosis, diagnose
 from hamq.learning.layout import pairs_at_once
+from hamq.learning.pilot import Allowance
 from hamq.learning.selection import Pairs
 from hamq.learning.settings import Settings
 from hamq.learning.sweep import Sweep, make_sweep
@@ -28,8 +35,14 @@ from hamq.problem.problem import Problem, is_same
 from hamq.problem.tables import reward_table, terminal_table
 from hamq.sampling.draws import AbstractSampler
 from hamq.sampling.exhaustive import Exhaustive
-from hamq.types import Key, is_cpu
+from hamq.sampling.hmc import HMC
+from hamq.solution import Cost, Solution
+from hamq.types import HamqError, Key, is_cpu
 
+PILOT_SHARE = 0.25
+"""Part of `max_gradients` that the pilots of chains may take."""
+FEW_ACTIONS = 3
+"""Backups of a state that anchors are expected to need, rows included."""
 TRIAL_SAMPLES = 10
 TRIAL_STATES = 16
 SMALL = 2**18
@@ -123,9 +136,9 @@ def first_table(problem: Problem, initial: Any, rewards, is_ended, *, key: Key) 
     if table.ndim == 0:
         table = np.broadcast_to(table, rewards.shape)
     if table.shape != rewards.shape:
-        raise ValueError(f"solve: initial must be a number or a table of shape {rewards.shape}, got shape {table.shape}.")
+        raise HamqError(f"solve: initial must be a number or a table of shape {rewards.shape}, got shape {table.shape}.")
     if not np.all(np.isfinite(table)):
-        raise ValueError("solve: initial must be finite; it has a value that is not.")
+        raise HamqError("solve: initial must be finite; it has a value that is not.")
     return np.where(is_ended, 0.0, table)
 
 
@@ -137,7 +150,7 @@ def _uniform(initial: str, shape: tuple[int, ...], key: Key) -> np.ndarray:
     except ValueError:
         top = math.nan
     if name != "uniform" or not 0 < top < math.inf:
-        raise ValueError(
+        raise HamqError(
             f"solve: initial must be a table, a number, 'uniform' or 'uniform:2' (its upper end), got {initial!r}."
         )
     return np.asarray(jr.uniform(key, shape), np.float64) * top
@@ -150,7 +163,7 @@ def prepare_run(
     names = ("prepare", "pilot", "draws", "selection", "initial", "choice")
     keys: dict[str, Key] = {name: jr.fold_in(key, i) for i, name in enumerate(names)}
     if exact is not None and not is_same(exact.problem, problem):
-        raise ValueError(f"solve: exact must be a solution of this problem, got one of {exact.problem!r} for {problem!r}.")
+        raise HamqError(f"solve: exact must be a solution of this problem, got one of {exact.problem!r} for {problem!r}.")
     devices = choose_devices(settings.devices)
     rewards, ended = reward_table(problem), terminal_table(problem)
     is_ended = np.zeros((problem.num_states, 1), bool) if ended is None else ended[:, None]
@@ -160,7 +173,7 @@ def prepare_run(
         share = settings.fraction if settings.draws == "fresh" else 1
         _require_memory(problem, settings, settings.sampler, round(share * problem.num_states))
     settings, note, spent = _chosen(problem, settings, key=keys["choice"])
-    sampler, cost = prepare(problem, settings.sampler, key=keys["prepare"])
+    sampler, cost, unpaid = prepare_within(problem, settings.sampler, _allowance(problem, settings), key=keys["prepare"])
     settings, cost = dataclasses.replace(settings, sampler=sampler), cost.plus(spent)
     completion, blocks, trial = settings.completion, None, None
     if isinstance(completion, Anchors):
@@ -180,7 +193,7 @@ def prepare_run(
             sweep = make_sweep(problem, completion, stocks, rewards, is_ended, None if exact is None else exact.q)
     return Run(
         problem, settings, sampler, completion, blocks, stocks, sweep, diagnoses, devices, progress, rewards, is_ended,
-        exact, first, cost, note, keys,
+        exact, first, cost, "; ".join(part for part in (note, unpaid) if part), keys,
     )  # fmt: skip
 
 
@@ -197,10 +210,24 @@ def _chosen(problem: Problem, settings: Settings, *, key: Key) -> tuple[Settings
     return chosen, choice.reason, choice.cost
 
 
+def _allowance(problem: Problem, settings: Settings) -> Allowance:
+    """Pilots of chains have a quarter of a budget that was asked for, that of anchors another; draws have half."""
+    if settings.max_gradients is None or problem.kernel.has_one_mode:
+        return Allowance()
+    if settings.is_default_budget:  # may be exceeded
+        return Allowance(PILOT_SHARE * settings.max_gradients)
+    backups = _num_pairs(problem, settings, None) * (settings.iterations if settings.draws == "fresh" else 1)
+    if isinstance(settings.completion, Anchors):
+        backups = min(backups, FEW_ACTIONS * problem.num_states)
+    return Allowance(PILOT_SHARE * settings.max_gradients, settings.max_gradients / 2 / backups)
+
+
 def _anchored(problem, settings, anchors, rewards, is_ended, devices, key, cost, progress):
     """(completion, Ω, a trial of the sampler, cost so far, note) of a run with anchors."""
     if problem.num_actions <= 2 and anchors.num_columns is None:
         return None, (selection.all_pairs(problem),), None, cost, f"{problem.num_actions} actions leave nothing to complete"
+    if (why := why_no_anchors(problem, settings)) is not None:
+        return None, (selection.all_pairs(problem),), None, cost, why
     plan = plan_anchors(problem, settings, rewards, is_ended, devices, key=key, progress=progress)
     cost, cross = cost.plus(plan.cost), plan.cross
     if cross is None:
@@ -216,21 +243,35 @@ def _with_budget(problem, settings, blocks, trial: Drawn | None, cost: Cost, key
         return with_samples(sampler, lemma3_samples(problem.discount, num_pairs, settings.iterations)), cost
     if settings.max_gradients is None:
         return sampler, cost
-    if trial is None:
-        block = selection.some_states(problem, np.arange(min(TRIAL_STATES, problem.num_states)))
-        trial = draw_pairs(problem, with_samples(sampler, TRIAL_SAMPLES), *block, key=key, coupled=settings.coupled)
-        cost = cost.plus(trial.cost)
     backups = num_pairs * (settings.iterations if settings.draws == "fresh" else 1)
-    num = affordable_samples(problem, trial, backups, settings.max_gradients - cost.gradient_evaluations)
+    left = settings.max_gradients - cost.gradient_evaluations
+    if not problem.kernel.has_one_mode:
+        num = samples_of(problem, sampler, backups, left)
+    else:
+        if trial is None:
+            block = selection.some_states(problem, np.arange(min(TRIAL_STATES, problem.num_states)))
+            trial = draw_pairs(problem, with_samples(sampler, TRIAL_SAMPLES), *block, key=key, coupled=settings.coupled)
+            cost, left = cost.plus(trial.cost), left - trial.cost.gradient_evaluations
+        num = affordable_samples(problem, trial, backups, left)
     if settings.is_default_budget:
         num = max(num, MIN_SAMPLES)
     if num < 1:
-        raise ValueError(
-            f"solve: max_gradients = {settings.max_gradients:,} does not buy one draw for each of {backups:,} backups of "
-            f"{problem.name} ({cost.gradient_evaluations:,} went into pilots); raise it, or give the draws instead: "
-            "sampler=HMC(10)."
-        )
+        raise HamqError(_too_little(problem, settings, sampler, backups, cost))
     return with_samples(sampler, num), cost
+
+
+def _too_little(problem: Problem, settings: Settings, sampler: AbstractSampler, backups: int, cost: Cost) -> str:
+    """A refusal with a budget that is enough: draws have half of it, and pilots keep to the rest."""
+    assert settings.max_gradients is not None
+    enough = 2 * cost.gradient_evaluations
+    if isinstance(sampler, HMC) and not problem.kernel.has_one_mode:
+        enough = least_budget(problem, sampler, backups)
+    at_least = f"raise it to {max(enough, 2 * settings.max_gradients):,}"
+    return (
+        f"solve: max_gradients = {settings.max_gradients:,} does not buy one draw for each of {backups:,} backups of "
+        f"{problem.name} ({cost.gradient_evaluations:,} went into pilots); {at_least}, or leave it out and give the draws "
+        "instead: sampler=HMC(40)."
+    )
 
 
 def _require_memory(problem: Problem, settings: Settings, sampler: AbstractSampler, num_pairs: int) -> None:
@@ -263,7 +304,7 @@ def _stock(
         stock, info, spent = draw_stock(
             problem, sampler, block, key=key, coupled=settings.coupled, devices=devices, progress=progress
         )
-        warn_of(problem, info, sampler)
+        warn_of(problem, info, sampler, of_weights=problem.kernel.has_one_mode)  # `worth.py` judges those of others
         stocks.append(stock)
         diagnoses.append(diagnose(info))
         cost = cost.plus(spent)

@@ -17,9 +17,9 @@ from jaxtyping import Float
 
 from hamq.completion.anchors import Anchors
 from hamq.completion.completion import AbstractCompletion, Observed
-from hamq.exact.solution import History, Solution
 from hamq.learning.budget import default_budget
-from hamq.learning.draws import Cost, Progress
+from hamq.learning.draws import Progress
+from hamq.learning.expected_error import expected_errors
 from hamq.learning.health import health_of
 from hamq.learning.optimism import without_optimism
 from hamq.learning.preparation import Run, prepare_run
@@ -29,7 +29,8 @@ from hamq.learning.sweep import Table
 from hamq.learning.worth import Worth, worth
 from hamq.problem.problem import Problem
 from hamq.sampling.draws import AbstractSampler
-from hamq.types import HamqWarning, Key, as_key
+from hamq.solution import Cost, History, Solution
+from hamq.types import HamqError, HamqWarning, Key, as_key
 
 
 class State(NamedTuple):
@@ -61,7 +62,7 @@ def q_iteration(run: Run, state: State, t: int) -> tuple[State, Row]:
     expected, cost = run.back_up(pairs, q.max(axis=1), t)  # steps 2 and 3: H_t, and eq. (9) without r and γ
     mask = run.mask(pairs)
     if not mask.any():
-        raise ValueError(f"solve: no pair was selected in iteration {t + 1}; raise fraction = {run.settings.fraction:g}.")
+        raise HamqError(f"solve: no pair was selected in iteration {t + 1}; raise fraction = {run.settings.fraction:g}.")
     backed_up = np.where(run.is_ended, 0, run.rewards + discount * expected)
     finite_or_stop(run.problem, np.where(mask, backed_up, q), t)
     residual = float(np.abs(backed_up - q)[mask].max())
@@ -150,7 +151,7 @@ def solve(
     resume          what `checkpoint()` of the last Iterate gave; all other arguments as before
     """
     if not isinstance(problem, Problem):
-        raise ValueError(f"solve: problem must be a hamq.Problem, such as hamq.problems.cartpole(), got {problem!r}.")
+        raise HamqError(f"solve: problem must be a hamq.Problem, such as hamq.problems.cartpole(), got {problem!r}.")
     problem.require_enumerable("solve")
     settings = resolve(
         problem, default_budget(problem), sampler, completion, selection, complete,
@@ -179,20 +180,22 @@ def solve(
     if fair is not None:
         q = fair.q
         rows[-1] = rows[-1]._replace(distance=distance(q, exact))
-    told = _worth(run, q)
+    told = _worth(run, q, fair is not None)
     converged, result = sentence(run, rows, "" if fair is None else fair.sentence, told)
     if told is not None and told.is_poor:
         warnings.warn(f"{problem.name}: {told.sentence}.", HamqWarning, stacklevel=2)
     if run.stocks is not None and run.diagnoses is not None:
         health = health_of(problem, run.sampler, run.reused, run.stocks, run.diagnoses, q.max(axis=1))
-    return Solution(problem, q, _history(rows), result, converged, health=health)
+    error = None if told is None or told.errors is None else told.errors.total
+    return Solution(problem, q, _history(rows), result, converged, health=health, expected_error=error)
 
 
-def _worth(run: Run, q: Float[np.ndarray, "S A"]) -> Worth | None:
+def _worth(run: Run, q: Float[np.ndarray, "S A"], is_fair: bool) -> Worth | None:
     """What the kept draws of a density that is given as a function are worth; nobody doubts those of a Gaussian."""
     if run.stocks is None or run.diagnoses is None or run.problem.kernel.has_one_mode:
         return None
-    return worth(run.problem, run.sampler, run.reused, run.stocks, run.diagnoses, q.max(axis=1))
+    errors = expected_errors(run, q, is_fair)
+    return worth(run.problem, run.sampler, run.reused, run.stocks, run.diagnoses, q.max(axis=1), errors)
 
 
 def _history(rows: list[Row]) -> History:
@@ -227,9 +230,9 @@ def _iterate(run: Run, state: State, rows: list[Row], t: int, iterations: int) -
 def _restore(run: Run, saved: dict[str, np.ndarray]) -> tuple[State, list[Row], float]:
     shape = (run.problem.num_states, run.problem.num_actions)
     if "q" not in saved:
-        raise ValueError("solve: resume has no table 'q'; give it what `checkpoint()` of an Iterate returned.")
+        raise HamqError("solve: resume has no table 'q'; give it what `checkpoint()` of an Iterate returned.")
     if saved["q"].shape != shape:
-        raise ValueError(f"solve: resume has a table of shape {saved['q'].shape}, and {run.problem.name} needs {shape}.")
+        raise HamqError(f"solve: resume has a table of shape {saved['q'].shape}, and {run.problem.name} needs {shape}.")
     memory = tuple(saved[f"memory/{i}"] for i in range(sum(name.startswith("memory/") for name in saved)))
     columns = [saved[f"rows/{name}"].tolist() for name in COLUMNS]
     rows = [Row(*values) for values in zip(*columns, strict=True)]

@@ -6,12 +6,11 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from hamq.exact.solution import Solution
-from hamq.learning.draws import Cost
 from hamq.learning.preparation import Run
 from hamq.learning.worth import Worth
 from hamq.problem.problem import Problem, pair_name
 from hamq.sampling.exhaustive import Exhaustive
+from hamq.solution import Cost, Solution
 from hamq.types import NonFiniteError
 
 SETTLED = 1e-3

@@ -13,6 +13,7 @@ from hamq.problem.problem import Problem
 from hamq.sampling.draws import AbstractSampler
 from hamq.sampling.exhaustive import Exhaustive
 from hamq.sampling.hmc import HMC
+from hamq.types import HamqError
 
 Selection = Literal["per_state", "bernoulli", "anchors", "all"]
 Part = Literal["expectation", "increment", "table"]
@@ -63,9 +64,9 @@ def resolve(
 ) -> Settings:
     """Settings, or a sentence that says which argument has which value against which rule."""
     if sampler is not None and not isinstance(sampler, AbstractSampler):
-        raise ValueError(f"solve: sampler must be HMC, IID, Importance or Exhaustive (an instance), got {sampler!r}.")
+        raise HamqError(f"solve: sampler must be HMC, IID, Importance or Exhaustive (an instance), got {sampler!r}.")
     if completion is not None and not isinstance(completion, (AbstractCompletion, Anchors)):
-        raise ValueError(f"solve: completion must be Anchors, NuclearNorm, SoftImpute or None, got {completion!r}.")
+        raise HamqError(f"solve: completion must be Anchors, NuclearNorm, SoftImpute or None, got {completion!r}.")
     _check_numbers(given)
     fraction = given.pop("fraction")
     selection = _selection(completion, selection, fraction)
@@ -76,13 +77,13 @@ def resolve(
     _require_one_of("schedule", given["schedule"], Schedule)
     is_default = sampler is None and given["max_gradients"] is None and given["schedule"] == "constant"
     if given["max_gradients"] is not None and not isinstance(sampler, (HMC, type(None))):
-        raise ValueError(
+        raise HamqError(
             f"solve: max_gradients counts the gradients of HMC, and {type(sampler).__name__} has none; set its num_samples."
         )
     if given["schedule"] == "lemma3" and isinstance(sampler, Exhaustive):
-        raise ValueError("solve: schedule='lemma3' says how many draws to make, and Exhaustive makes none; use HMC.")
+        raise HamqError("solve: schedule='lemma3' says how many draws to make, and Exhaustive makes none; use HMC.")
     if given["max_gradients"] is not None and given["schedule"] == "lemma3":
-        raise ValueError("solve: max_gradients and schedule='lemma3' both set the number of draws; give one of them.")
+        raise HamqError("solve: max_gradients and schedule='lemma3' both set the number of draws; give one of them.")
     budget = default_budget if is_default else given.pop("max_gradients")
     given.pop("max_gradients", None)
     return Settings(
@@ -104,12 +105,12 @@ def _selection(completion: Any, selection: str | None, fraction: float | None) -
         selection = "anchors" if is_anchored else "all" if completion is None and fraction is None else "per_state"
     _require_one_of("selection", selection, Selection)
     if is_anchored != (selection == "anchors"):
-        raise ValueError(
+        raise HamqError(
             f"solve: selection={selection!r} does not go with completion={_name(completion)}; Anchors needs "
             "'anchors', NuclearNorm and SoftImpute need 'per_state', 'bernoulli' or 'all', and None takes any of these."
         )
     if fraction is not None and selection in ("anchors", "all"):
-        raise ValueError(
+        raise HamqError(
             f"solve: fraction = {fraction} has no meaning with selection={selection!r}; it belongs to 'per_state' and "
             "'bernoulli'" + (" (Anchors has num_columns and num_states)." if is_anchored else ".")
         )
@@ -122,15 +123,15 @@ def _name(completion: Any) -> str:
 
 def _check_numbers(given: dict[str, Any]) -> None:
     if not _is_count(given["iterations"]):
-        raise ValueError(f"solve: iterations must be a whole number of at least 1, got {given['iterations']!r}.")
+        raise HamqError(f"solve: iterations must be a whole number of at least 1, got {given['iterations']!r}.")
     for name in ("tolerance", "step_decay", "max_gradients", "max_bytes"):
         if given[name] is not None and not (_is_number(given[name]) and given[name] > 0):
-            raise ValueError(f"solve: {name} must be None or a number above 0, got {given[name]!r}.")
+            raise HamqError(f"solve: {name} must be None or a number above 0, got {given[name]!r}.")
     for name in ("fraction", "step_size"):
         if given[name] is not None and not (_is_number(given[name]) and 0 < given[name] <= 1):
-            raise ValueError(f"solve: {name} must lie above 0 and be at most 1, got {given[name]!r}.")
+            raise HamqError(f"solve: {name} must lie above 0 and be at most 1, got {given[name]!r}.")
     if not isinstance(given["coupled"], bool):
-        raise ValueError(f"solve: coupled must be True or False, got {given['coupled']!r}.")
+        raise HamqError(f"solve: coupled must be True or False, got {given['coupled']!r}.")
 
 
 def _require_one_of(name: str, value: Any, choices: Any) -> None:
@@ -138,7 +139,7 @@ def _require_one_of(name: str, value: Any, choices: Any) -> None:
     if value not in names:
         near = difflib.get_close_matches(str(value), names, 1)
         hint = f"; did you mean {near[0]!r}?" if near else "."
-        raise ValueError(f"solve: {name} must be one of {', '.join(names)}, got {value!r}{hint}")
+        raise HamqError(f"solve: {name} must be one of {', '.join(names)}, got {value!r}{hint}")
 
 
 def _is_number(value: Any) -> bool:

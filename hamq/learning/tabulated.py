@@ -35,10 +35,16 @@ def draw_from_rows(problem: Problem, sampler: AbstractSampler, call: Call, key: 
     states, actions = (a.reshape(-1, *a.shape[2:]).astype(np.float64) for a in (states, actions))
     both = np.concatenate([states, actions.reshape(len(states), -1)], axis=1)
     _, first, own = np.unique(both, axis=0, return_index=True, return_inverse=True)
-    rows = cells.rows_of(problem, states[first], actions[first], sampler.tolerance, MAX_EVALUATIONS)  # type: ignore[attr-defined]
-    _warn_of(problem, sampler, rows.errors)
-    own = own.reshape(-1)
-    index, weights = sampler.pick(rows.masses[own], _uniforms(sampler, streams.reshape(-1), key))
+    own, numbers = own.reshape(-1), _uniforms(problem, sampler, streams.reshape(-1), key)
+    given = problem, states[first], actions[first], sampler.tolerance, MAX_EVALUATIONS  # type: ignore[attr-defined]
+    if sampler.picks_by_axis(problem):
+        rows = cells.all_axis_rows_of(*given)
+        index, weights = sampler.pick_axes([of_axis.masses[own] for of_axis in rows], numbers)
+    else:
+        rows = [cells.rows_of(*given)]
+        index, weights = sampler.pick(rows[0].masses[own], numbers)
+    _warn_of(problem, sampler, np.sum([each.errors for each in rows], axis=0))
+    evaluations = np.sum([each.evaluations for each in rows], axis=0)
 
     def points() -> Any:
         found = np.moveaxis(problem.grid.states_at(index.reshape(-1)).reshape(*index.shape, -1), 2, 1)
@@ -49,11 +55,11 @@ def draw_from_rows(problem: Problem, sampler: AbstractSampler, call: Call, key: 
     else:
         locations = _placed(index.reshape(*shape, -1).astype(smallest_integer(problem.num_states)))
     weights = None if weights is None else _placed(weights.reshape(*shape, -1))
-    return Made(locations, points, weights, _info(rows.evaluations[own].reshape(shape)))
+    return Made(locations, points, weights, _info(evaluations[own].reshape(shape)))
 
 
-def _uniforms(sampler: AbstractSampler, streams: np.ndarray, key: Key) -> Float[np.ndarray, "L u"]:
-    num = sampler.num_uniforms
+def _uniforms(problem: Problem, sampler: AbstractSampler, streams: np.ndarray, key: Key) -> Float[np.ndarray, "L u"]:
+    num = sampler.num_uniforms(problem)
     if not num:
         return np.empty((len(streams), 0), np.float32)
 

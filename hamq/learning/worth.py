@@ -1,7 +1,8 @@
-"""What the draws of a solve are worth, in one sentence: effective draws per pair, and chains that disagree.
+"""What the draws of a solve are worth, in one sentence: effective draws per pair, chains that disagree, the expected error.
 
 "Settled" says that Q no longer changes for the draws that were made. Whether these are enough is another question: here it
-is answered from the same draws (`health.py` has the formulas).
+is answered from the same draws (`health.py` and `expected_error.py` have the formulas). This is the one place that decides
+whether the draws of a solve are poor.
 """
 
 from collections.abc import Sequence
@@ -11,6 +12,8 @@ import numpy as np
 from jaxtyping import Float
 
 from hamq.learning.backup import Stock
+from hamq.learning.draws import fewest
+from hamq.learning.expected_error import Errors
 from hamq.learning.health import Diagnosis, pair_worth
 from hamq.learning.selection import Pairs
 from hamq.problem.problem import Problem
@@ -18,18 +21,17 @@ from hamq.sampling.draws import AbstractSampler
 from hamq.sampling.exhaustive import Exhaustive
 from hamq.sampling.hmc import HMC
 
-FEW = 10.0
-"""Effective draws below which an average of V says little."""
-SHARE = 0.3
-"""The same, as a part of the draws, where there are few."""
 TOLERATED = 0.01
 """Share of the pairs that may be poor without being warned of."""
+ALLOWED = 0.03
+"""Expected error of Q, as a part of the range of V, that is not warned of."""
 
 
 class Worth(NamedTuple):
     """Of the pairs that were drawn: the median and the least effective number of draws, and how many pairs are poor.
 
-    A pair is poor if its draws are worth fewer than `few` independent ones, or if its chains disagree.
+    A pair is poor if its draws are worth fewer than `few` independent ones, or if its chains disagree. `errors` are parts of
+    the range of V; None where they are not known.
     """
 
     median: float
@@ -40,22 +42,29 @@ class Worth(NamedTuple):
     num_pairs: int
     few: float
     remedy: str
+    errors: Errors | None = None
 
     @property
     def is_poor(self) -> bool:
-        """Whether so many pairs are poor that the table should not be believed."""
-        return self.num_poor > TOLERATED * self.num_pairs
+        """Whether the table should not be believed: too many pairs are poor, or the error to expect is too large."""
+        return self.num_poor > TOLERATED * self.num_pairs or self.is_far
+
+    @property
+    def is_far(self) -> bool:
+        return self.errors is not None and not self.errors.total <= ALLOWED
 
     @property
     def sentence(self) -> str:
         """For `result`: a warning where the draws are poor."""
-        worth = f"draws of a pair are worth {self.median:.3g} independent ones (median; least {self.least:.3g})"
-        if not self.num_poor:
-            return worth
+        said = [f"draws of a pair are worth {self.median:.3g} independent ones (median; least {self.least:.3g})"]
         parts = [f"{self.num_few} of {self.num_pairs} pairs have fewer than {self.few:.3g}"] if self.num_few else []
         parts += [f"chains disagree in {self.num_disagreeing} of {self.num_pairs} pairs"] if self.num_disagreeing else []
-        remedy = f"; {self.remedy}" if self.is_poor else ""
-        return f"{worth}; {' and '.join(parts)}{remedy}"
+        said += [" and ".join(parts)] if parts else []
+        if self.errors is not None:
+            more = f", more than the {ALLOWED:.0%} that are allowed" if self.is_far else ""
+            rare = f"{self.errors.rare:.1%} in one solve of twenty"
+            said.append(f"the expected error of Q is {self.errors.total:.1%} of the range of V ({rare}){more}")
+        return "; ".join([*said, self.remedy] if self.is_poor else said)
 
 
 def worth(
@@ -65,18 +74,19 @@ def worth(
     stocks: Sequence[Stock],
     diagnoses: Sequence[Diagnosis],
     value: Float[np.ndarray, " S"],
+    errors: Errors | None = None,
 ) -> Worth | None:
     """What draws that were kept are worth to the average of V; None for Exhaustive, which draws nothing.
 
     Arguments are those of `health_of`: the prepared sampler, and for each block of pairs its draws and what was said of
-    them. Nothing is evaluated or drawn.
+    them; and the errors that are expected. Nothing is evaluated or drawn.
     """
     if isinstance(sampler, Exhaustive):
         return None
     found = pair_worth(problem, sampler, blocks, stocks, diagnoses, value)
     is_drawn = ~np.isnan(found.effective)
     effective, disagrees = found.effective[is_drawn], found.disagrees[is_drawn]
-    few = min(FEW, SHARE * stocks[0].locations.shape[-1])  # of few draws no more can be asked
+    few = fewest(stocks[0].locations.shape[-1])
     is_few = effective < few
     return Worth(
         median=float(np.median(effective)),
@@ -86,11 +96,14 @@ def worth(
         num_poor=int((is_few | disagrees).sum()),
         num_pairs=len(effective),
         few=few,
-        remedy=_remedy(sampler, bool(disagrees.sum() > TOLERATED * len(disagrees))),
+        remedy=_remedy(sampler, bool(disagrees.sum() > TOLERATED * len(disagrees)), errors),
+        errors=errors,
     )
 
 
-def _remedy(sampler: AbstractSampler, disagrees: bool) -> str:
+def _remedy(sampler: AbstractSampler, disagrees: bool, errors: Errors | None) -> str:
     if isinstance(sampler, HMC) and disagrees:
         return "use more draws and num_warmup, and do not believe the table there"
+    if errors is not None and errors.draws <= ALLOWED < errors.total:
+        return "it is the completion that errs: use completion=None"
     return "use more draws (max_gradients, or num_samples)"

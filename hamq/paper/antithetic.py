@@ -21,14 +21,14 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Int
 
-from hamq.certificates.statistics import bootstrap_interval
+from hamq.control.statistics import bootstrap_interval
 from hamq.learning.backup import expected_values
 from hamq.learning.draws import draw_pairs
 from hamq.learning.literal import literal_provenance
 from hamq.paper.drawing import FONT, TASK_WORDS, Figure, canvas
 from hamq.paper.tasks import LOW, reference
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel
+from hamq.problem.kernels.gaussian import GaussianKernel
 from hamq.problem.problem import Problem, action_values
 from hamq.sampling.draws import AbstractSampler, Draws, Info, Target, even_weights, make_info
 from hamq.sampling.leapfrog import apply, leapfrog
@@ -206,10 +206,10 @@ def _efficiency(variance: np.ndarray, errors: np.ndarray) -> dict[str, Any]:
 
 def _is_outside(problem: Problem, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
     """Where the mean of the next state lies outside the box."""
-    kernel = problem.kernel
-    assert isinstance(kernel, GaussianKernel)
+    normal = problem.kernel.normal
+    assert normal is not None
     points = jnp.asarray(problem.grid.states_at(states), jnp.float32)
-    means = jax.vmap(kernel.mean)(points, action_values(problem)[actions])
+    means = jax.vmap(normal.mean)(points, action_values(problem)[actions])
     return ~np.asarray(jax.vmap(problem.grid.contains)(means))
 
 

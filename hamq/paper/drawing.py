@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hamq.certificates.statistics import bootstrap_interval, difference_interval, interquartile_mean
+from hamq.control.statistics import bootstrap_interval, difference_interval, interquartile_mean
+from hamq.errors import MissingExtraError
 from hamq.paper.evidence import Estimate, estimate
 from hamq.paper.records import Group, Record
 
@@ -20,7 +21,7 @@ try:
     from matplotlib.lines import Line2D
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 except ImportError as error:
-    raise ImportError("hamq.paper needs matplotlib: pip install 'hamq[plot]'.") from error
+    raise MissingExtraError("hamq.paper needs matplotlib: pip install 'hamq[plot]'.") from error
 
 Records = dict[Group, list[Record]]
 Measure = Callable[[Record], np.ndarray]

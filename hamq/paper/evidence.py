@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hamq.certificates.statistics import bootstrap_interval, difference_interval, interquartile_mean
+from hamq.control.statistics import bootstrap_interval, difference_interval, interquartile_mean
 from hamq.paper.records import Group, Record
 
 

@@ -22,12 +22,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from hamq.certificates import theory
-from hamq.certificates.statistics import bootstrap_interval, interquartile_mean
+from hamq.control.statistics import bootstrap_interval, interquartile_mean
 from hamq.exact.value_iteration import solve_exact
 from hamq.learning.q_iteration import solve
 from hamq.paper.drawing import FONT, Figure, canvas
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel
+from hamq.problem.kernels.gaussian import GaussianKernel
 from hamq.problem.problem import Problem
 from hamq.sampling.hmc import HMC
 from hamq.types import Law

@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 
 import jax
 
+from hamq.errors import HamqError
+
 PACKAGES = ("hamq", "jax", "jaxlib", "numpy", "equinox", "optax")
 
 
-class RecordError(ValueError):
+class RecordError(HamqError):
     """A record that cannot be read."""
 
 

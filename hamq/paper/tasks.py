@@ -7,11 +7,11 @@ import numpy as np
 
 from hamq.certificates.comparison import Comparison, advantages, compare, losses_of, relative_distance
 from hamq.exact.bellman import BellmanOperator, make_operator
-from hamq.exact.solution import Solution
 from hamq.exact.value_iteration import solve_exact
 from hamq.paper.records import Map
 from hamq.problem import zoo
 from hamq.problem.problem import Problem
+from hamq.solution import Solution
 from hamq.types import Law
 
 

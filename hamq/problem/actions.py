@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from hamq.problem.counts import as_count, as_power
+from hamq.types import HamqError
 
 MAX_LISTED = 10**6
 """Actions that are written out; larger products stay lazy."""
@@ -28,7 +29,7 @@ class ProductActions(eqx.Module):
 
     def __init__(self, levels: Any):
         if not isinstance(levels, Iterable) or not (given := list(levels)):
-            raise ValueError(f"ProductActions: levels must be a list with the levels of each actuator, got {levels!r}.")
+            raise HamqError(f"ProductActions: levels must be a list with the levels of each actuator, got {levels!r}.")
         self.levels = tuple(_checked(i, of_one) for i, of_one in enumerate(given))
 
     @property
@@ -48,7 +49,7 @@ class ProductActions(eqx.Module):
     def at(self, index: int | np.integer) -> Float[np.ndarray, " k"]:
         """The action with this number in the order of `enumerate`."""
         if not 0 <= index < self.size:
-            raise ValueError(f"ProductActions: there is no action {index}; they are 0 to {as_count(self.size - 1)}.")
+            raise HamqError(f"ProductActions: there is no action {index}; they are 0 to {as_count(self.size - 1)}.")
         values, rest = [], int(index)
         for of_one in reversed(self.levels):
             rest, position = divmod(rest, len(of_one))
@@ -59,17 +60,17 @@ class ProductActions(eqx.Module):
         """The number of an action in the order of `enumerate`: `index(at(i)) == i`."""
         values = np.asarray(action, np.float64)
         if values.shape != (self.dimension,):
-            raise ValueError(f"ProductActions: an action has {self.dimension} numbers, got shape {values.shape}.")
+            raise HamqError(f"ProductActions: an action has {self.dimension} numbers, got shape {values.shape}.")
         number = 0
         for i, (value, of_one) in enumerate(zip(values.tolist(), self.levels, strict=True)):
             if value not in of_one:
-                raise ValueError(f"ProductActions: actuator {i} has no level {value}; its levels are {of_one}.")
+                raise HamqError(f"ProductActions: actuator {i} has no level {value}; its levels are {of_one}.")
             number = number * len(of_one) + of_one.index(value)
         return number
 
     def require_enumerable(self, what: str) -> None:
         if self.size > MAX_LISTED:
-            raise ValueError(
+            raise HamqError(
                 f"{what} must list the {as_power(self.size)} actions of {self.dimension} actuators, more than "
                 f"{as_power(MAX_LISTED)}; use fewer levels or actuators, or hamq.solve_tensor."
             )
@@ -84,17 +85,17 @@ def check_actions(actions: Any) -> np.ndarray | ProductActions:
         return actions if actions.size > MAX_LISTED else actions.enumerate()
     actions = np.asarray(actions)
     if actions.ndim not in (1, 2) or actions.size == 0 or actions.dtype.kind not in "iuf":
-        raise ValueError(
+        raise HamqError(
             f"Problem: actions must be numbers of shape [A] or [A, k] with at least one action, got shape {actions.shape} "
             f"and dtype {actions.dtype}."
         )
     actions = actions.astype(np.float64)
     if not np.all(np.isfinite(actions)):
-        raise ValueError(f"Problem: action {int(np.argwhere(~np.isfinite(actions))[0][0])} is not finite.")
+        raise HamqError(f"Problem: action {int(np.argwhere(~np.isfinite(actions))[0][0])} is not finite.")
     unique, counts = np.unique(actions, axis=0, return_counts=True)
     if len(unique) < len(actions):
         twice = unique[counts > 1][0]
-        raise ValueError(f"Problem: the action {twice} is given {counts.max()} times; give each action once.")
+        raise HamqError(f"Problem: the action {twice} is given {counts.max()} times; give each action once.")
     return actions
 
 
@@ -151,14 +152,14 @@ def _listed(levels: Levels) -> Float[np.ndarray, "A k"]:
 def _checked(actuator: int, levels: Any) -> tuple[float, ...]:
     values = np.asarray(levels)
     if values.ndim != 1 or values.size == 0 or values.dtype.kind not in "iuf":
-        raise ValueError(f"ProductActions: levels[{actuator}] must be a list of at least one number, got {levels!r}.")
+        raise HamqError(f"ProductActions: levels[{actuator}] must be a list of at least one number, got {levels!r}.")
     values = values.astype(np.float64)
     if not np.all(np.isfinite(values)):
-        raise ValueError(f"ProductActions: levels[{actuator}] must be finite, got {values.tolist()}.")
+        raise HamqError(f"ProductActions: levels[{actuator}] must be finite, got {values.tolist()}.")
     unique, counts = np.unique(values, return_counts=True)
     if len(unique) < len(values):
         twice = float(unique[counts > 1][0])
-        raise ValueError(
+        raise HamqError(
             f"ProductActions: levels[{actuator}] has the level {twice} {counts.max()} times; give each level once."
         )
     return tuple(values.tolist())

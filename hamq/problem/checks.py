@@ -1,6 +1,6 @@
 """What is refused, and what is warned about, before any computing starts.
 
-Refusals are `ValueError`s that name the field, the value, the rule and the remedy. Surprises are things that are legal
+Refusals are `HamqError`s that name the field, the value, the rule and the remedy. Surprises are things that are legal
 and rarely meant: they are warned about, or kept as notes where the author of the problem says that they are wanted.
 """
 
@@ -18,9 +18,10 @@ from jaxtyping import Float
 
 from hamq.problem.actions import action_at, action_shape, count
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel, UnnormalizedKernel
+from hamq.problem.kernels.kernel import AbstractKernel, Reading, shapes_of_pair
 from hamq.problem.programs import program, renew
-from hamq.types import HamqWarning, UserFunction
+from hamq.problem.signatures import check_output
+from hamq.types import HamqError, HamqWarning, UserFunction
 
 STATES_PER_CALL = 2**8, 2**15
 """Of a short line, and of a long one."""
@@ -28,91 +29,48 @@ STATES_PER_CALL = 2**8, 2**15
 
 def check_discount(discount) -> float:
     if isinstance(discount, bool) or not isinstance(discount, (int, float, np.floating, np.integer)):
-        raise ValueError(f"Problem: discount must be a number in [0, 1), got {discount!r}.")
+        raise HamqError(f"Problem: discount must be a number in [0, 1), got {discount!r}.")
     if not (math.isfinite(discount) and 0 <= discount < 1):
-        raise ValueError(
+        raise HamqError(
             f"Problem: discount must be in [0, 1), got {float(discount)}; with 1 or more the values have no finite sum."
         )
     return float(discount)
 
 
-def check_functions(grid: Grid, actions: Any, kernel, reward: UserFunction, terminal: UserFunction | None) -> bool:
+def check_functions(
+    grid: Grid, actions: Any, kernel: AbstractKernel, reward: UserFunction, terminal: UserFunction | None
+) -> bool:
     """Checks shape, type and purity of every user function; returns whether the kernel is a product over axes."""
-    d = grid.dimension
-    state = jax.ShapeDtypeStruct((d,), jnp.float32)
-    action = jax.ShapeDtypeStruct(action_shape(actions), jnp.float32)
-    _check_output("reward", reward, (state, action), [()])
+    state, action = shapes_of_pair(grid, action_shape(actions))
+    check_output("reward", reward, (state, action), [()])
     if terminal is not None:
-        _check_output("terminal", terminal, (state,), [()], kinds="b", remedy="return a boolean, such as state[0] > 1")
-    if isinstance(kernel, UnnormalizedKernel):
-        _check_output("logdensity", kernel.logdensity, (state, state, action), [()])
-        is_product = False
-    else:
-        _check_output("mean", kernel.mean, (state, action), [(d,)])
-        if callable(kernel.covariance):
-            shape = _check_output("covariance", kernel.covariance, (state, action), [(d,), (d, d)])
-        else:
-            shape = np.shape(kernel.covariance)
-            if shape not in ((d,), (d, d)):
-                raise ValueError(
-                    f"GaussianKernel: covariance has shape {shape} and the grid has {d} dimensions; "
-                    f"give [{d}] or [{d}, {d}]."
-                )
-        is_product = len(shape) == 1
+        check_output("terminal", terminal, (state,), [()], kinds="b", remedy="return a boolean, such as state[0] > 1")
+    kernel.check(grid, action_shape(actions))
     _check_purity(grid, actions, kernel, reward)
-    return is_product
+    return kernel.is_product(grid, action_shape(actions))
 
 
-def _check_output(name, function, arguments, shapes, kinds: str = "f", remedy: str = "") -> tuple[int, ...]:
-    try:
-        result = jax.eval_shape(lambda *given: jax.tree.map(jnp.asarray, function(*given)), *arguments)
-    except Exception as error:
-        given = ", ".join(f"array of shape {a.shape}" for a in arguments)
-        error.add_note(f"hamq called {name} with ({given}): one state and one action, traced by JAX.")
-        raise
-    expected = " or ".join(str(shape) for shape in shapes)
-    if not isinstance(result, jax.ShapeDtypeStruct):
-        raise ValueError(f"{name} must return one array of shape {expected}, got {jax.tree.structure(result)}.")
-    if result.shape not in shapes:
-        raise ValueError(
-            f"{name} must return shape {expected} for ONE state and ONE action, got {result.shape}; the library batches."
-        )
-    if np.dtype(result.dtype).kind not in kinds:
-        raise ValueError(
-            f"{name} must return {'a boolean' if kinds == 'b' else 'floats'}, got {result.dtype}; "
-            + (remedy or "write 0.0 instead of 0, and take the real part of complex values")
-            + "."
-        )
-    return result.shape
-
-
-def _check_purity(grid: Grid, actions: Any, kernel, reward: UserFunction) -> None:
+def _check_purity(grid: Grid, actions: Any, kernel: AbstractKernel, reward: UserFunction) -> None:
     """Two calls with the same arguments must agree: the library may call a function once and use it a million times."""
     is_small = grid.num_states < 2**62
     state = jnp.asarray(grid.states_at(np.asarray([grid.num_states // 3]))[0] if is_small else grid.lower, jnp.float32)
     action = jnp.asarray(action_at(actions, 0), jnp.float32)
-    calls: dict[str, tuple] = {"reward": (reward, state, action)}
-    if isinstance(kernel, GaussianKernel):
-        calls["mean"] = (kernel.mean, state, action)
-        if callable(kernel.covariance):
-            calls["covariance"] = (kernel.covariance, state, action)
-    else:
-        calls["logdensity"] = (kernel.logdensity, state, state, action)
-    for name, (function, *given) in calls.items():
+    calls = {"reward": Reading(reward, reward, (state, action)), **kernel.readings(grid, state, action)}
+    for name, (owner, function, given) in calls.items():
         first, second = (_reading(function, given) for _ in range(2))
         if first is not None and first == second:
-            renew(function, ("reading", *(a.shape for a in given)), first)
+            renew(owner, ("reading", name, *(a.shape for a in given)), first)
             continue
         # Each `lambda` is traced anew: the function itself is called twice, and compiled as one program, not op by op.
         first, second = (np.asarray(jax.jit(lambda: function(*given))()) for _ in range(2))  # noqa: B023
         if not np.array_equal(first, second, equal_nan=True):
-            raise ValueError(
+            raise HamqError(
                 f"{name} is not a pure function: two calls at state {np.asarray(state)} gave {first} and {second}; "
                 "noise belongs into the kernel, and no state may be kept between calls."
             )
 
 
-def _reading(function: UserFunction, given: list) -> Hashable:
+def _reading(function: UserFunction, given: tuple) -> Hashable:
     """The operations and constants that JAX reads; None where it calls Python. Compiles nothing."""
     found = jax.make_jaxpr(lambda *given: function(*given))(*given)
     text = re.sub(r"0x[0-9a-f]+", "", str(found.jaxpr))
@@ -130,17 +88,20 @@ def _constants(found: ClosedJaxpr) -> Iterator[bytes]:
                 yield from _constants(value)
 
 
-def look_for_surprises(grid: Grid, actions: Any, kernel, reward: UserFunction, law: str) -> list[tuple[str, str]]:
+def look_for_surprises(
+    grid: Grid, actions: Any, kernel: AbstractKernel, reward: UserFunction, law: str
+) -> list[tuple[str, str]]:
     found = list(_noise_surprises(grid, kernel, law)) + list(_aliasing_surprises(grid, actions, reward))
     if count(actions) == 1:
         found.append(("single", "there is one action: the policy is fixed and completion has nothing to do"))
     return found
 
 
-def _noise_surprises(grid: Grid, kernel, law: str) -> Iterator[tuple[str, str]]:
-    if not isinstance(kernel, GaussianKernel) or callable(kernel.covariance):
+def _noise_surprises(grid: Grid, kernel: AbstractKernel, law: str) -> Iterator[tuple[str, str]]:
+    normal = kernel.normal
+    if normal is None or callable(normal.covariance):
         return
-    covariance = np.asarray(kernel.covariance, np.float64)
+    covariance = np.asarray(normal.covariance, np.float64)
     stds = np.sqrt(covariance if covariance.ndim == 1 else np.diag(covariance))
     for i, (std, width, h) in enumerate(zip(stds, grid.widths, grid.spacing, strict=True)):
         if 6 * std > 3 * width:

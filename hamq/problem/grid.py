@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from hamq.problem.counts import as_power
+from hamq.types import HamqError
 
 MAX_ENUMERATED = 2**31 - 1
 """States that an int32 index can tell apart: JAX wraps larger ones to negative numbers without a word."""
@@ -42,18 +43,18 @@ class Grid(eqx.Module):
         d = len(self.lower)
         for name in ("upper", "points", "periodic"):
             if len(getattr(self, name)) != d:
-                raise ValueError(
+                raise HamqError(
                     f"Grid: {name} has {len(getattr(self, name))} entries and lower has {d}; give one per state dimension."
                 )
         for i, (low, high, n) in enumerate(zip(self.lower, self.upper, self.points, strict=True)):
             if not (math.isfinite(low) and math.isfinite(high)):
-                raise ValueError(
+                raise HamqError(
                     f"Grid: axis {i} runs from {low} to {high}; the box must be finite; cut it where the state has no use."
                 )
             if low >= high:
-                raise ValueError(f"Grid: axis {i} has lower = {low} and upper = {high}; lower must be below upper.")
+                raise HamqError(f"Grid: axis {i} has lower = {low} and upper = {high}; lower must be below upper.")
             if n < 2:
-                raise ValueError(f"Grid needs at least 2 points per axis, got points = {n} on axis {i}.")
+                raise HamqError(f"Grid needs at least 2 points per axis, got points = {n} on axis {i}.")
 
     @property
     def dimension(self) -> int:
@@ -92,7 +93,7 @@ class Grid(eqx.Module):
 
     def require_enumerable(self, what: str) -> None:
         if self.num_states > MAX_ENUMERATED:
-            raise ValueError(
+            raise HamqError(
                 f"{what} must enumerate the grid's {as_power(self.num_states, 3)} states, more than {MAX_ENUMERATED:.3e}; "
                 "use fewer points per axis, or hamq.solve_tensor."
             )
@@ -101,7 +102,7 @@ class Grid(eqx.Module):
         """All states `[S, d]` in float64, last axis fastest."""
         num_bytes = 8 * self.dimension * self.num_states
         if self.num_states > MAX_ENUMERATED or num_bytes > 2**36:
-            raise ValueError(
+            raise HamqError(
                 f"Grid.states() would enumerate {as_power(self.num_states, 3)} states in {as_power(num_bytes, 3)} bytes; "
                 "use fewer points per axis, or states_at() for the ones that are needed."
             )
@@ -163,7 +164,7 @@ class Grid(eqx.Module):
 def _floats(name: str, values) -> tuple[float, ...]:
     values = np.asarray(values)
     if values.ndim != 1 or values.size == 0 or values.dtype.kind not in "iuf":
-        raise ValueError(f"Grid: {name} must be a list of numbers, one per state dimension, got {values!r}.")
+        raise HamqError(f"Grid: {name} must be a list of numbers, one per state dimension, got {values!r}.")
     return tuple(float(v) for v in values)
 
 
@@ -171,5 +172,5 @@ def _per_axis(name: str, values, d: int, kind: type) -> tuple:
     values = np.asarray(values)
     allowed = "iu" if kind is int else "b"
     if values.dtype.kind not in allowed or values.ndim > 1:
-        raise ValueError(f"Grid: {name} must be one {kind.__name__} or a list of them, got {values!r}.")
+        raise HamqError(f"Grid: {name} must be one {kind.__name__} or a list of them, got {values!r}.")
     return tuple(kind(v) for v in (np.broadcast_to(values, (d,)) if values.ndim == 0 else values))

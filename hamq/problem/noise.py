@@ -6,7 +6,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from hamq.problem.kernel import GaussianKernel
 from hamq.problem.problem import Problem
 from hamq.problem.small_matrix import solve_positive
 from hamq.problem.tables import tabulate
@@ -21,8 +20,9 @@ class Noise(NamedTuple):
 
 
 def noise_of(problem: Problem) -> Noise:
-    assert isinstance(problem.kernel, GaussianKernel)
-    covariance, d = problem.kernel.covariance, problem.grid.dimension
+    normal = problem.kernel.normal
+    assert normal is not None
+    covariance, d = normal.covariance, problem.grid.dimension
     if callable(covariance):
         found = tabulate(problem, lambda state, action: _moments(covariance(state, action)), (3, d)).reshape(-1, 3, d)
     else:

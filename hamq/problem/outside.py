@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from hamq.problem.kernel import GaussianKernel
 from hamq.problem.problem import Problem, pair_name
 from hamq.problem.tables import mean_table, std_table
 
@@ -18,13 +17,14 @@ def outside_surprises(problem: Problem) -> list[tuple[str, str]]:
     Looks at Gaussian kernels whose standard deviations are known (constant, or a product kernel's) on
     tables of at most 5 million means. The caller hands the answer to `checks.warn_unless_expected`.
     """
-    if not isinstance(problem.kernel, GaussianKernel):
+    normal = problem.kernel.normal
+    if normal is None:
         return []
     if problem.num_states * problem.num_actions * problem.grid.dimension > MAX_VALUES:
         return []
-    if callable(problem.kernel.covariance) and not problem.is_product:
+    if callable(normal.covariance) and not problem.is_product:
         return []
-    stds = std_table(problem) if problem.is_product else np.sqrt(np.diag(np.asarray(problem.kernel.covariance)))
+    stds = std_table(problem) if problem.is_product else np.sqrt(np.diag(np.asarray(normal.covariance)))
     distances = outside_distances(problem, mean_table(problem)) / stds
     farthest = distances.max(axis=-1)
     count = int(np.sum(farthest > FAR))

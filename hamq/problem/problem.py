@@ -15,9 +15,9 @@ from hamq.problem import checks
 from hamq.problem.actions import Levels, ProductActions
 from hamq.problem.counts import as_count
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import AbstractDensity, GaussianKernel, UnnormalizedKernel
+from hamq.problem.kernels.kernel import AbstractDensity, AbstractKernel
 from hamq.problem.scene import Scene
-from hamq.types import Law, UserFunction
+from hamq.types import HamqError, Law, UserFunction
 
 LAWS = ("cell", "linear", "point")
 
@@ -40,7 +40,7 @@ class Problem(eqx.Module):
 
     grid: Grid
     actions: Float[np.ndarray, "A"] | Float[np.ndarray, "A k"] | ProductActions
-    kernel: GaussianKernel | UnnormalizedKernel
+    kernel: AbstractKernel
     reward: UserFunction = eqx.field(static=True)
     discount: float = eqx.field(static=True)
     terminal: UserFunction | None = eqx.field(static=True)
@@ -57,7 +57,7 @@ class Problem(eqx.Module):
         self,
         grid: Grid,
         actions: Any,
-        kernel: GaussianKernel | UnnormalizedKernel,
+        kernel: AbstractKernel,
         reward: UserFunction,
         discount: float,
         terminal: UserFunction | None = None,
@@ -69,19 +69,20 @@ class Problem(eqx.Module):
         scene: Scene | None = None,
     ):
         if not isinstance(grid, Grid):
-            raise ValueError(f"Problem: grid must be a hamq.Grid, got {type(grid).__name__}.")
-        if not isinstance(kernel, (GaussianKernel, UnnormalizedKernel)):
-            raise ValueError(
-                f"Problem: kernel must be a hamq.GaussianKernel or a hamq.UnnormalizedKernel, got {type(kernel).__name__}."
+            raise HamqError(f"Problem: grid must be a hamq.Grid, got {type(grid).__name__}.")
+        if not isinstance(kernel, AbstractKernel):
+            raise HamqError(
+                "Problem: kernel must be a hamq.AbstractKernel, such as a hamq.GaussianKernel or a hamq.UnnormalizedKernel, "
+                f"got {type(kernel).__name__}."
             )
         if law not in LAWS:
-            raise ValueError(f"Problem: law must be one of {', '.join(LAWS)}, got {law!r}.")
+            raise HamqError(f"Problem: law must be one of {', '.join(LAWS)}, got {law!r}.")
         if not callable(reward):
-            raise ValueError(f"Problem: reward must be a function of (state, action), got {reward!r}.")
+            raise HamqError(f"Problem: reward must be a function of (state, action), got {reward!r}.")
         if terminal is not None and not callable(terminal):
-            raise ValueError(f"Problem: terminal must be None or a function of the state, got {terminal!r}.")
+            raise HamqError(f"Problem: terminal must be None or a function of the state, got {terminal!r}.")
         if scene is not None and not isinstance(scene, Scene):
-            raise ValueError(f"Problem: scene must be None or a hamq.Scene, got {scene!r}.")
+            raise HamqError(f"Problem: scene must be None or a hamq.Scene, got {scene!r}.")
         self.grid = grid
         self.axis_names = _checked_names(axis_names, grid.dimension)
         self.scene = scene
@@ -123,7 +124,12 @@ class Problem(eqx.Module):
         return self.kernel.at(self.grid, state, action)
 
     @property
-    def functions(self) -> tuple[UserFunction, ...]:
+    def has_closed_masses(self) -> bool:
+        """Whether the masses of a row are products of closed forms."""
+        return self.is_product and self.kernel.has_closed_masses
+
+    @property
+    def functions(self) -> tuple[Any, ...]:
         """All functions of the user: what is compiled for them is kept as long as they are."""
         return (*self.kernel.functions, self.reward, *(() if self.terminal is None else (self.terminal,)))
 
@@ -145,7 +151,7 @@ def _checked_names(names: Sequence[str] | None, dimension: int) -> tuple[str, ..
         return tuple(f"s{i + 1}" for i in range(dimension))
     given = (names,) if isinstance(names, str) else tuple(str(name) for name in names)
     if len(given) != dimension or len(set(given)) != dimension or not all(name.strip() for name in given):
-        raise ValueError(f"Problem: axis_names must have {dimension} different names, one per axis, got {given}.")
+        raise HamqError(f"Problem: axis_names must have {dimension} different names, one per axis, got {given}.")
     return given
 
 

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 import jax
 
-Functions = tuple[Callable[..., Any], ...]
+Functions = tuple[Any, ...]
+"""User's functions, or a kernel that has some."""
 
 
 class Program(NamedTuple):
@@ -73,7 +74,7 @@ def remembered(job: Hashable, functions: Functions, find: Callable[[], Any]) -> 
     return found
 
 
-def renew(function: Callable[..., Any], job: Hashable, reading: Hashable) -> None:
+def renew(function: Any, job: Hashable, reading: Hashable) -> None:
     """Releases what was made of a function that reads differently from the last time: it uses a global that has changed."""
     with _programs.lock:
         own = _Reference(function)
@@ -95,7 +96,7 @@ def forget_all() -> None:
 class _Reference:
     """A function by its identity, held weakly where that is possible; callable objects need no hash of their own."""
 
-    def __init__(self, function: Callable[..., Any]):
+    def __init__(self, function: Any):
         self.address = id(function)
         try:
             self.function = weakref.ref(function, _programs.forget)

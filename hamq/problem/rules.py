@@ -1,8 +1,9 @@
 """Product rules for one piece of the box, and the pieces on which cells and hats are smooth.
 
-A rule has two parts: Gauss–Lobatto points, whose sum is used, and fewer Gauss–Legendre points, whose sum says how far off it
-may be. No share of the interval has the same sum in both, so that a jump anywhere in a piece shows as a difference;
-Lobatto's points at the ends see what happens between the last Gauss point and the end.
+A rule has two parts: n Gauss–Lobatto points, whose sum is used, and n − 1 Gauss–Legendre points, whose sum says how far off
+it may be. Both are exact for polynomials of degree 2n − 3. The points of one lie between those of the other, and no share of
+the interval has the same sum in both, so that a jump anywhere in a piece shows as a difference. Lobatto's points at the ends
+see what happens between the last Gauss point and the end.
 
 Hats are linear in each coordinate. A rule therefore sums the values times 1 and times each position, all combinations of the
 axes (2ᵈ moments), and `Pieces.shared` makes the masses of the 2ᵈ corners from them. Cells need the plain sum only.
@@ -18,7 +19,7 @@ from jaxtyping import Float, Int
 from hamq.problem.grid import Grid
 from hamq.types import Law
 
-ORDERS = ((3, 2), (5, 3), (9, 6), (17, 12))
+ORDERS = ((3, 2), (5, 4), (8, 7), (13, 12))
 """(Lobatto, Gauss) points per axis of the rules that a part may have, one after the other."""
 NUM_ORDERS = {1: 4, 2: 4, 3: 3}
 """By dimension; in more dimensions a larger rule has too many points, and parts are halved instead."""
@@ -42,18 +43,21 @@ def first_order(grid: Grid) -> int:
 
 
 class Rule(NamedTuple):
-    """Points of the unit cube, those whose sum is used first, and the matrices that sum their values.
+    """Points of the unit cube, those whose sum is used first, and what sums their values.
 
-    tails[i] sums the values against the two highest Legendre polynomials that the rule tells apart along axis i: what does
-    not vanish there is rough along that axis. crests[i] is the same with the highest alone where the rule has few points:
-    slopes are no roughness.
+    fine, coarse   matrices that make the moments from the values at the points of either kind
+    weights        of all points in the plain sums
+    highest        the two highest Legendre polynomials that the points of one axis tell apart, times their weights
+    num_crests     how many of those two count as roughness that is no slope: one where the rule has few points
     """
 
     positions: Float[np.ndarray, "M d"]
     fine: Float[np.ndarray, "F moments"]
     coarse: Float[np.ndarray, "C moments"]
-    tails: tuple[Float[np.ndarray, "F t"], ...]
-    crests: tuple[Float[np.ndarray, "F t"], ...]
+    weights: Float[np.ndarray, " M"]
+    of_axis: Float[np.ndarray, " n"]
+    highest: Float[np.ndarray, "2 n"]
+    num_crests: int
 
     @property
     def num_points(self) -> int:
@@ -63,26 +67,50 @@ class Rule(NamedTuple):
     def num_fine(self) -> int:
         return len(self.fine)
 
+    @property
+    def both(self) -> Float[np.ndarray, "twice M"]:
+        """One matrix for all moments, those of the fine rule first."""
+        (num_fine, moments), num_coarse = self.fine.shape, len(self.coarse)
+        matrix = np.zeros((2 * moments, num_fine + num_coarse))
+        matrix[:moments, :num_fine], matrix[moments:, num_fine:] = self.fine.T, self.coarse.T
+        return matrix
+
+    @property
+    def reach(self) -> float:
+        """The farthest that a place of the unit cube is from the nearest point, coordinate by coordinate."""
+        size = {1: 1000, 2: 60}.get(self.positions.shape[1], 12)
+        places = combinations([(np.arange(size) + 0.5) / size] * self.positions.shape[1])
+        away = np.abs(places[:, None] - self.positions[None]).max(axis=2)
+        return float(away.min(axis=1).max())
+
 
 @functools.cache
 def make_rule(dimension: int, order: int, has_hats: bool) -> Rule:
     num_fine, num_coarse = orders(dimension)[order]
     fine, coarse = lobatto(num_fine), _gauss(num_coarse)
+    of_fine, of_coarse = (_moments(*each, dimension, has_hats) for each in (fine, coarse))
     return Rule(
-        np.concatenate([_combinations([nodes] * dimension) for nodes, _ in (fine, coarse)]),
-        _moments(*fine, dimension, has_hats),
-        _moments(*coarse, dimension, has_hats),
-        tuple(_tail(*fine, dimension, axis, 2) for axis in range(dimension)),
-        tuple(_tail(*fine, dimension, axis, 1 if num_fine < 9 else 2) for axis in range(dimension)),
+        np.concatenate([combinations([nodes] * dimension) for nodes, _ in (fine, coarse)]),
+        of_fine,
+        of_coarse,
+        np.concatenate([of_fine[:, 0], of_coarse[:, 0]]),
+        fine[1],
+        _highest(*fine),
+        1 if num_fine < 8 else 2,
     )
 
 
 def lobatto(num: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes of [0, 1], both ends moved inwards by `INSIDE`, and weights that sum to one."""
+    """Nodes of [0, 1], both ends moved inwards by `INSIDE`, and weights that sum to one.
+
+    The weights are those of the moved nodes: polynomials that the nodes can tell apart are summed exactly all the same.
+    """
     polynomial = np.polynomial.Legendre.basis(num - 1)
     nodes = np.concatenate([[-1.0], np.sort(np.real(polynomial.deriv().roots())), [1.0]])
-    weights = 2 / (num * (num - 1) * polynomial(nodes) ** 2)
-    return np.clip((nodes + 1) / 2, INSIDE, 1 - INSIDE), weights / 2
+    nodes = np.clip(nodes, 2 * INSIDE - 1, 1 - 2 * INSIDE)
+    integrals = np.zeros(num)
+    integrals[0] = 1  # of the Legendre polynomials, by half of the interval
+    return (nodes + 1) / 2, np.linalg.solve(np.polynomial.legendre.legvander(nodes, num - 1).T, integrals)
 
 
 def _gauss(num: int) -> tuple[np.ndarray, np.ndarray]:
@@ -95,13 +123,9 @@ def _moments(nodes: np.ndarray, weights: np.ndarray, dimension: int, has_hats: b
     return functools.reduce(np.kron, [of_axis] * dimension)
 
 
-def _tail(nodes: np.ndarray, weights: np.ndarray, dimension: int, axis: int, count: int) -> np.ndarray:
-    """The `count` highest Legendre coefficients along one axis, for each point of the others."""
+def _highest(nodes: np.ndarray, weights: np.ndarray) -> np.ndarray:
     num, x = len(nodes), 2 * nodes - 1
-    highest = [np.polynomial.Legendre.basis(k)(x) * weights for k in range(num - 1, num - 1 - count, -1)]
-    root = np.diag(np.sqrt(weights))
-    factors = [np.stack(highest, axis=1) if i == axis else root for i in range(dimension)]
-    return functools.reduce(np.kron, factors)
+    return np.stack([np.polynomial.Legendre.basis(k)(x) * weights for k in (num - 1, num - 2)])
 
 
 class Pieces(NamedTuple):
@@ -137,7 +161,7 @@ class Pieces(NamedTuple):
 def make_pieces(grid: Grid, law: Law) -> Pieces:
     """Cells, or boxes between neighbouring nodes (linear law)."""
     per_axis = [_axis_pieces(grid, axis, law) for axis in range(grid.dimension)]
-    starts, lengths = (_combinations([axis[k] for axis in per_axis]) for k in (0, 1))
+    starts, lengths = (combinations([axis[k] for axis in per_axis]) for k in (0, 1))
     corners = [axis[2] for axis in per_axis]
     flat = np.zeros((1, 1), np.int64)
     for owners, n in zip(corners, grid.points, strict=True):
@@ -156,7 +180,7 @@ def _axis_pieces(grid: Grid, axis: int, law: Law) -> tuple[np.ndarray, np.ndarra
     return ends[:-1], np.diff(ends), np.stack([left, (left + 1) % len(points)], axis=-1)
 
 
-def _combinations(axes: list[np.ndarray]) -> np.ndarray:
+def combinations(axes: list[np.ndarray]) -> np.ndarray:
     """All combinations `[product of the sizes, number of axes]`, last axis fastest."""
     return np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=-1)
 

@@ -12,6 +12,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from jaxtyping import Num
 
+from hamq.types import HamqError
+
 Tone = Literal["body", "accent", "ground", "force"]
 """Colours are the drawer's: things that move, things that matter most, what stands still, and what the action does."""
 TONES = ("body", "accent", "ground", "force")
@@ -58,9 +60,9 @@ class Scene:
     def __post_init__(self):
         view = tuple(float(v) for v in self.view)
         if len(view) != 4 or not all(map(math.isfinite, view)) or view[0] >= view[1] or view[2] >= view[3]:
-            raise ValueError(
+            raise HamqError(
                 f"Scene: view must be (left, right, bottom, top) with left < right and bottom < top, got {self.view}."
             )
         if not callable(self.shapes):
-            raise ValueError(f"Scene: shapes must be a function of (state, action), got {self.shapes!r}.")
+            raise HamqError(f"Scene: shapes must be a function of (state, action), got {self.shapes!r}.")
         object.__setattr__(self, "view", view)

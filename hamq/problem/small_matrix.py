@@ -56,6 +56,21 @@ def solve_positive(matrix: Float[Array, "d d"], right: Float[Array, "d n"]) -> F
     return solve_lower(factor.T[::-1, ::-1], half[::-1])[::-1]
 
 
+def eliminated(matrix: Float[Array, "d d"], right: Float[Array, " d"]) -> Float[Array, " d"]:
+    """matrix⁻¹·right for a well-conditioned positive definite matrix, by Gauss-Jordan elimination.
+
+    One short loop, whatever d is: a third of the program that two triangular solves make.
+    """
+    index = jnp.arange(matrix.shape[0])
+
+    def eliminate(k, rest):
+        row = rest[k] / rest[k, k]
+        column = rest[:, k] - (index == k).astype(rest.dtype)  # leaves row k itself
+        return rest - column[:, None] * row[None, :]
+
+    return jax.lax.fori_loop(0, len(index), eliminate, jnp.concatenate([matrix, right[:, None]], axis=1))[:, -1]
+
+
 def raised_cholesky(matrix: Float[Array, "d d"], least: float) -> Float[Array, "d d"]:
     """Lower L with L·Lᵀ = matrix + τ·I and no eigenvalue below `least`, for any finite symmetric matrix.
 

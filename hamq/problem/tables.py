@@ -7,9 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from hamq.problem.kernel import GaussianKernel, check_covariance
+from hamq.problem.kernels.gaussian import check_covariance
+from hamq.problem.kernels.kernel import NormalFunctions
 from hamq.problem.problem import Problem, action_values, pair_name
 from hamq.problem.programs import program
+from hamq.types import HamqError
 
 CHUNK_VALUES = 2**21
 """Values computed at once; a table is filled chunk by chunk, so that only the table itself takes memory."""
@@ -26,21 +28,21 @@ def reward_table(problem: Problem) -> Float[np.ndarray, "S A"]:
 
 
 def mean_table(problem: Problem) -> Float[np.ndarray, "S A d"]:
-    table = tabulate(problem, _gaussian(problem).mean, (problem.grid.dimension,))
+    table = tabulate(problem, _normal(problem).mean, (problem.grid.dimension,))
     require_finite(problem, table, "mean")
     return table
 
 
 def std_table(problem: Problem) -> Float[np.ndarray, "..."]:
     """Standard deviations of a product kernel: `[d]` where they are the same everywhere, else `[S, A, d]`."""
-    covariance = _gaussian(problem).covariance
+    covariance = _normal(problem).covariance
     if not callable(covariance):
         return np.sqrt(np.asarray(covariance, np.float64))
     table = tabulate(problem, covariance, (problem.grid.dimension,))
     require_finite(problem, table, "covariance")
     if np.any(table <= 0):
         s, a, i = (int(v) for v in np.argwhere(table <= 0)[0])
-        raise ValueError(
+        raise HamqError(
             f"covariance gives the variance {table[s, a, i]} on axis {i} at {pair_name(problem, s, a)}; "
             "every variance must be above 0."
         )
@@ -49,7 +51,8 @@ def std_table(problem: Problem) -> Float[np.ndarray, "..."]:
 
 def check_covariances(problem: Problem, num_probes: int = 1000) -> None:
     """Full covariances that depend on the pair: checks up to `num_probes` pairs, spread evenly, each by name."""
-    covariance = problem.kernel.covariance if isinstance(problem.kernel, GaussianKernel) else None
+    normal = problem.kernel.normal
+    covariance = None if normal is None else normal.covariance
     if problem.is_product or not callable(covariance):
         return  # constants were checked when the kernel was made, variances are checked in their table
     problem.require_enumerable(f"{problem.name}: a look at the covariances")
@@ -91,10 +94,11 @@ def _chunks(num_values: int) -> int:
     return math.ceil(num_values / CHUNK_VALUES)
 
 
-def _gaussian(problem: Problem) -> GaussianKernel:
-    if not isinstance(problem.kernel, GaussianKernel):
-        raise TypeError(f"{problem.name}: an UnnormalizedKernel has no mean and no covariance.")
-    return problem.kernel
+def _normal(problem: Problem) -> NormalFunctions:
+    normal = problem.kernel.normal
+    if normal is None:
+        raise TypeError(f"{problem.name}: kernels of the family {type(problem.kernel).__name__} have no mean.")
+    return normal
 
 
 def require_finite(problem: Problem, table: np.ndarray, name: str) -> None:
@@ -102,7 +106,7 @@ def require_finite(problem: Problem, table: np.ndarray, name: str) -> None:
     if np.any(bad):
         s, a = (int(v) for v in np.argwhere(bad)[0][:2])
         count = int(bad.any(axis=tuple(range(2, bad.ndim))).sum())
-        raise ValueError(
+        raise HamqError(
             f"{name} gives {table[s, a]} at {pair_name(problem, s, a)} ({count} "
             "pairs are not finite); it must be finite on the whole grid."
         )

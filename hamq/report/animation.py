@@ -11,7 +11,6 @@ paid nothing.
 """
 
 import base64
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,14 +18,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
-from hamq.certificates.rollouts import Policy, random_starts, rollouts
-from hamq.problem.grid import Grid
-from hamq.problem.problem import Problem, listed_actions
+from hamq.control.rollouts import Policy, random_starts, rollouts
+from hamq.problem.problem import Problem
 from hamq.problem.scene import TONES, Box, Disc, Line, Scene, Shape
 from hamq.tensor.backup import ended
-from hamq.types import Key
+from hamq.types import HamqError, Key
 
 KINDS = (Line, Disc, Box)
 """Their places here are their numbers in the page, as those of tones are their places in TONES."""
@@ -85,34 +83,6 @@ def make_animation(
     return Animation(tuple(made), None if problem.scene is None else problem.scene.view)
 
 
-def table_policy(problem: Problem, q: Float[np.ndarray, "S A"]) -> Policy:
-    """The best action at the nearest node (law="cell"), or of Q interpolated between the nodes (law="linear")."""
-    actions = np.asarray(listed_actions(problem))
-
-    def nearest(states: Any) -> np.ndarray:
-        nodes = np.asarray(jax.vmap(problem.grid.locate)(jnp.asarray(states, jnp.float32)))
-        return actions[np.argmax(q[nodes], axis=1)]
-
-    def interpolated(states: Any) -> np.ndarray:
-        nodes, weights = _corners(problem.grid, np.asarray(states, np.float64))
-        return actions[np.argmax(np.einsum("bc,bca->ba", weights, q[nodes]), axis=1)]
-
-    return interpolated if problem.law == "linear" else nearest
-
-
-def _corners(grid: Grid, states: Float[np.ndarray, "B d"]) -> tuple[Int[np.ndarray, "B C"], Float[np.ndarray, "B C"]]:
-    """Flat indices of the C = 2ᵈ nodes around each state, and their weights in multilinear interpolation."""
-    points, is_circle = np.asarray(grid.points), np.asarray(grid.periodic)
-    position = (states - np.asarray(grid.lower)) / np.asarray(grid.spacing)
-    position = np.where(is_circle, position % points, np.clip(position, 0, points - 1))
-    below = np.minimum(np.floor(position).astype(int), np.where(is_circle, points - 1, points - 2))
-    share = position - below
-    is_above = np.array(list(itertools.product((False, True), repeat=grid.dimension)))
-    nodes = (below[:, None, :] + is_above) % points
-    weights = np.where(is_above, share[:, None, :], 1 - share[:, None, :]).prod(axis=2)
-    return np.asarray(np.ravel_multi_index(tuple(np.moveaxis(nodes, 2, 0)), grid.points)), weights
-
-
 def _start(problem: Problem, start: Any, key: Key | int) -> Float[np.ndarray, " d"]:
     d = problem.grid.dimension
     if start is None:
@@ -120,9 +90,9 @@ def _start(problem: Problem, start: Any, key: Key | int) -> Float[np.ndarray, " 
     else:
         candidates = np.atleast_2d(np.asarray(start, np.float32))
     if candidates.shape[1:] != (d,) or (start is not None and len(candidates) != 1):
-        raise ValueError(f"make_animation: start must be one state of {d} coordinates, got {start!r}.")
+        raise HamqError(f"make_animation: start must be one state of {d} coordinates, got {start!r}.")
     if not np.all(np.isfinite(candidates)):
-        raise ValueError(f"make_animation: start must be finite, got {start!r}.")
+        raise HamqError(f"make_animation: start must be finite, got {start!r}.")
     if problem.law != "linear":
         near = jax.vmap(problem.grid.coordinates)(jnp.asarray(candidates))
         candidates = np.asarray(problem.grid.lower) + np.asarray(problem.grid.spacing) * np.asarray(near)
@@ -162,7 +132,7 @@ def _drawn(scene: Scene, states: Float[np.ndarray, "T d"], actions: Float[np.nda
     for state, frame in zip(states, frames, strict=True):
         for shape in frame:
             if not isinstance(shape, KINDS) or shape.tone not in TONES or not np.all(np.isfinite(_coordinates(shape))):
-                raise ValueError(
+                raise HamqError(
                     f"make_animation: the scene draws {shape!r} at the state {state.tolist()}; shapes are Line, Disc and "
                     f"Box with finite numbers and one of the tones {', '.join(TONES)}."
                 )

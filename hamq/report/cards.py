@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hamq.report.curves import number
+from hamq.types import HamqError
 
 Cell = str | float | int | np.number
 MAX_COLUMNS = 4
@@ -26,7 +27,7 @@ class Table:
     def __post_init__(self):
         for i, row in enumerate(self.rows):
             if len(row) != len(self.header):
-                raise ValueError(f"Table {self.title!r}: row {i} has {len(row)} cells and the header {len(self.header)}.")
+                raise HamqError(f"Table {self.title!r}: row {i} has {len(row)} cells and the header {len(self.header)}.")
 
     @property
     def is_wide(self) -> bool:

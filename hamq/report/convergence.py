@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hamq.exact.solution import History
 from hamq.report.curves import Chart, Curve, charts_of
+from hamq.solution import History
 
 MEASURES = {
     "distance": "Distance to Q*, relative",

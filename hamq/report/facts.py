@@ -5,14 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from hamq.problem.counts import as_count
+from hamq.runs.naming import Named
 from hamq.runs.reading import Run
 
 COSTS = {"samples": "draws", "density_evaluations": "densities", "gradient_evaluations": "gradients"}
 """Columns of the history, and their words."""
 ORDER = (
     *("Result", "Problem", "Size", "Law", "Method", "Sampler", "Completion", "Settings", "Ranks", "Order of the axes"),
-    *("Residual", "Certified", "Certificate", "Against Q*", "Sampler health", "Policy", "Backups", "Cost", "Time"),
-    "Written with",
+    *("Residual", "Certified", "Certificate", "Expected error", "Against Q*", "Sampler health", "Policy", "Backups"),
+    *("Cost", "Time", "Written with"),
 )
 """Of all facts, where runs with different ones stand side by side."""
 
@@ -21,12 +22,12 @@ Facts = list[tuple[str, str]]
 
 def common_facts(run: Run) -> Facts:
     """Result, problem and size; the law where it is known."""
-    grid, law = run.summary["grid"], law_of(run)
-    states = as_count(math.prod(grid["points"]), ",")
-    size = f"{states} states × {as_count(run.summary['num_actions'])} actions, {dimensions(len(grid['points']))}"
+    grid, law = run.outcome.grid, law_of(run)
+    states = as_count(math.prod(grid.points), ",")
+    size = f"{states} states × {as_count(run.outcome.num_actions)} actions, {dimensions(grid.dimension)}"
     head = [
         ("Result", f"{run.result}." if run.converged else f"Not converged: {run.result}."),
-        ("Problem", described(run.config["problem"])),
+        ("Problem", described(run.setup.problem)),
         ("Size", size),
     ]
     return head + ([] if law is None else [("Law", law)])
@@ -34,12 +35,12 @@ def common_facts(run: Run) -> Facts:
 
 def law_of(run: Run) -> str | None:
     """From the summary, or, of a run that does not keep it there, from the options of its problem."""
-    return run.summary.get("law") or run.config["problem"]["options"].get("law")
+    return run.outcome.law or run.setup.law
 
 
 def title_of(run: Run) -> str:
     """The name that the problem gives itself, or the one it was asked for by."""
-    return run.summary.get("name") or _without_folder(run.config["problem"]["name"])
+    return run.outcome.name or _without_folder(run.setup.problem.name)
 
 
 def versions(run: Run) -> tuple[str, str]:
@@ -50,9 +51,10 @@ def dimensions(count: int) -> str:
     return f"{count} dimension{'s' * (count != 1)}"
 
 
-def described(problem: dict[str, Any]) -> str:
+def described(problem: Named) -> str:
     """`spring_chain(num_masses=2, …)`; of a user's file the name alone, without its folder."""
-    return called(_without_folder(problem["name"]), problem["options"])
+    name = _without_folder(problem.name)
+    return name if problem.options is None else called(name, problem.options)
 
 
 def called(name: str, fields: dict[str, Any]) -> str:

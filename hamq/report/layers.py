@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int, UInt16
 
 from hamq.problem.grid import Grid
+from hamq.types import HamqError
 
 MAX_FLOATS = 400_000
 """Numbers in tables of one page that are stored as float32, 4/3 · 4 bytes each; more are stored as 16 bits."""
@@ -42,12 +43,12 @@ class Layer:
     def __post_init__(self):
         if any(core.ndim != 3 for core in self.cores):
             shapes = [core.shape for core in self.cores]
-            raise ValueError(f"Layer {self.name!r}: cores must be [left rank, points, right rank], got shapes {shapes}.")
+            raise HamqError(f"Layer {self.name!r}: cores must be [left rank, points, right rank], got shapes {shapes}.")
         left, right = [core.shape[0] for core in self.cores], [core.shape[2] for core in self.cores]
         if [*left, 1] != [1, *right]:
-            raise ValueError(f"Layer {self.name!r}: ranks {left} on the left and {right} on the right do not fit together.")
+            raise HamqError(f"Layer {self.name!r}: ranks {left} on the left and {right} on the right do not fit together.")
         if sorted(self.order) != list(range(len(self.cores))):
-            raise ValueError(
+            raise HamqError(
                 f"Layer {self.name!r}: order must name each of the {len(self.cores)} axes once, got {self.order}."
             )
 
@@ -79,14 +80,14 @@ class TableLayer:
 
     def __post_init__(self):
         if self.values.shape != (int(np.prod(self.points)),):
-            raise ValueError(
+            raise HamqError(
                 f"Layer {self.name!r}: {self.points} points need one value per state, got shape {self.values.shape}."
             )
         if self.levels is None:
             return
         is_whole = np.issubdtype(self.values.dtype, np.integer)
         if not is_whole or self.values.min() < 0 or self.values.max() >= len(self.levels):
-            raise ValueError(f"Layer {self.name!r}: values must be positions in its {len(self.levels)} levels.")
+            raise HamqError(f"Layer {self.name!r}: values must be positions in its {len(self.levels)} levels.")
 
 
 AnyLayer = Layer | TableLayer
@@ -95,13 +96,13 @@ AnyLayer = Layer | TableLayer
 def require_fitting(layers: Sequence[AnyLayer], grid: Grid, num_runs: int) -> None:
     """Every layer has as many axes as the grid; those of the first run have its points too."""
     if not layers:
-        raise ValueError("make_page: at least one layer is needed, got none.")
+        raise HamqError("make_page: at least one layer is needed, got none.")
     for layer in layers:
         if not 0 <= layer.run < num_runs:
-            raise ValueError(f"make_page: layer {layer.name!r} is of run {layer.run}, and there are {num_runs}, from 0.")
+            raise HamqError(f"make_page: layer {layer.name!r} is of run {layer.run}, and there are {num_runs}, from 0.")
         points, expected = list(layer.points), list(grid.points)
         if len(points) != len(expected) or (layer.run == 0 and points != expected):
-            raise ValueError(f"make_page: layer {layer.name!r} has {points} points, the grid {expected}.")
+            raise HamqError(f"make_page: layer {layer.name!r} has {points} points, the grid {expected}.")
 
 
 def encoded(layers: Sequence[AnyLayer]) -> list[dict[str, Any]]:
@@ -138,7 +139,7 @@ def _table(layer: TableLayer, is_small: bool) -> dict[str, Any]:
         levels = [float(level) for level in layer.levels]
         return head | {"digits": digits, "levels": levels, "values": text_of(layer.values.astype(f"<{digits}"))}
     if np.isinf(layer.values).any():
-        raise ValueError(f"make_page: layer {layer.name!r} has infinite values.")
+        raise HamqError(f"make_page: layer {layer.name!r} has infinite values.")
     if is_small:
         return head | {"digits": "f4", "values": text_of(_floats(layer, layer.values, "values that are not finite"))}
     codes, low, step = quantised(layer.values)
@@ -165,5 +166,5 @@ def _floats(layer: AnyLayer, entries: np.ndarray, what: str) -> np.ndarray:
         small = entries.astype("<f4")
     lost = ~np.isfinite(small) if isinstance(layer, Layer) else np.isinf(small)
     if lost.any():
-        raise ValueError(f"make_page: layer {layer.name!r} has {what} in float32; balance their scales.")
+        raise HamqError(f"make_page: layer {layer.name!r} has {what} in float32; balance their scales.")
     return small

@@ -40,6 +40,7 @@ from hamq.report.curves import Chart, drawn
 from hamq.report.layers import AnyLayer, encoded, require_fitting
 from hamq.report.layers import Layer as Layer
 from hamq.report.layers import TableLayer as TableLayer
+from hamq.types import HamqError
 
 SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 ENUMERABLE = 10**7
@@ -72,7 +73,7 @@ def make_page(
     """
     names = [f"s{i + 1}" for i in range(grid.dimension)] if axis_names is None else list(axis_names)
     if len(names) != grid.dimension:
-        raise ValueError(f"make_page: axis_names must have one entry per axis ({grid.dimension}), got {len(names)}.")
+        raise HamqError(f"make_page: axis_names must have one entry per axis ({grid.dimension}), got {len(names)}.")
     require_fitting(layers, grid, len(runs))
     data = {
         "axes": _axes(grid, names),

@@ -8,18 +8,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from hamq.exact.solution import Solution
+from hamq.errors import MissingExtraError
 from hamq.problem.actions import ProductActions
 from hamq.problem.grid import Grid
 from hamq.problem.problem import Problem, is_same, listed_actions
+from hamq.solution import Solution
 from hamq.tensor.solution import TensorSolution
+from hamq.types import HamqError
 
 try:
     import matplotlib
     import matplotlib.figure
     from matplotlib.axes import Axes
 except ImportError as error:
-    raise ImportError("hamq.plot needs matplotlib: pip install 'hamq[plot]'.") from error
+    raise MissingExtraError("hamq.plot needs matplotlib: pip install 'hamq[plot]'.") from error
 
 ACTIONS, VALUES, LOSSES, ERRORS = "RdYlBu_r", "viridis", "Greys", "PuOr_r"
 """Colour maps."""
@@ -143,17 +145,17 @@ def _draw(panel: Axes, values: np.ndarray, extent, limits: Limits, colours: str)
 
 def _checked(solutions: Sequence[Any], titles: Sequence[str] | None, axes: tuple[int, int]) -> Problem:
     if not solutions:
-        raise ValueError("plot: at least one solution is needed, got none.")
+        raise HamqError("plot: at least one solution is needed, got none.")
     if not all(isinstance(other, (Solution, TensorSolution)) for other in solutions):
-        raise ValueError(f"plot: only solutions can be drawn, got {[type(other).__name__ for other in solutions]}.")
+        raise HamqError(f"plot: only solutions can be drawn, got {[type(other).__name__ for other in solutions]}.")
     problem = solutions[0].problem
     if not all(is_same(problem, other.problem) for other in solutions):
-        raise ValueError(f"plot: the solutions must be of one problem, got {[other.problem for other in solutions]}.")
+        raise HamqError(f"plot: the solutions must be of one problem, got {[other.problem for other in solutions]}.")
     if titles is not None and len(titles) != len(solutions):
-        raise ValueError(f"plot: titles must have one entry per solution, got {len(titles)} for {len(solutions)}.")
+        raise HamqError(f"plot: titles must have one entry per solution, got {len(titles)} for {len(solutions)}.")
     d = problem.grid.dimension
     if d < 2 or len(axes) != 2 or len(set(axes)) != 2 or not all(0 <= axis < d for axis in axes):
-        raise ValueError(f"plot: axes must be two different ones of 0 to {d - 1}, got {axes}; a map needs two dimensions.")
+        raise HamqError(f"plot: axes must be two different ones of 0 to {d - 1}, got {axes}; a map needs two dimensions.")
     return problem
 
 
@@ -163,11 +165,11 @@ def held_nodes(grid: Grid, at: Sequence[float | int] | None) -> Int[np.ndarray, 
     periodic = np.asarray(grid.periodic)
     state = (lower + upper) / 2 if at is None else np.asarray(at, float)
     if state.shape != lower.shape:
-        raise ValueError(f"plot: at must be a state of {len(lower)} coordinates, got {at!r}.")
+        raise HamqError(f"plot: at must be a state of {len(lower)} coordinates, got {at!r}.")
     is_out = ~np.isfinite(state) | (~periodic & ((state < lower) | (state > upper)))
     if is_out.any():
         i = int(np.flatnonzero(is_out)[0])
-        raise ValueError(
+        raise HamqError(
             f"plot: at must lie in the box, and on axis {i} it is {state[i]:g}; choose one from {lower[i]:g} to "
             f"{upper[i]:g}."
         )

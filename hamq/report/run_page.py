@@ -26,6 +26,7 @@ from hamq.report.table_page import table_facts, table_layers
 from hamq.report.tensor_page import tensor_facts, tensor_layers
 from hamq.runs.reading import Run
 from hamq.tensor.solution import TensorSolution
+from hamq.types import HamqError
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,17 +45,17 @@ class Shown:
 
     @property
     def grid(self) -> Grid:
-        return Grid(**self.run.summary["grid"])
+        return self.run.outcome.grid
 
     @property
     def axis_names(self) -> list[str] | None:
         """None of an older run, which does not keep them, where the problem cannot be made again."""
-        kept = self.run.summary.get("axis_names")
-        return kept if kept or self.problem is None else list(self.problem.axis_names)
+        kept = self.run.outcome.axis_names or (None if self.problem is None else self.problem.axis_names)
+        return None if kept is None else list(kept)
 
     def actions(self) -> np.ndarray | None:
         """[A] or [A, k]."""
-        if (kept := self.run.summary.get("actions")) is not None:
+        if (kept := self.run.outcome.actions) is not None:
             return np.asarray(kept, np.float64)
         return None if self.problem is None else np.asarray(listed_actions(self.problem), np.float64)
 
@@ -77,7 +78,7 @@ class Written(NamedTuple):
 def write_run_page(
     path: Path, shown: Sequence[Shown], exact: Exact | None = None, animations: Sequence[Animation] = ()
 ) -> Written:
-    """One page of all runs; ValueError with one sentence if they cannot be on one."""
+    """One page of all runs; HamqError with one sentence if they cannot be on one."""
     require_same_axes(shown)
     answers = [exact] if exact else []
     answers += [Exact(one.run.manifest.problem, one.run.q) for one in shown if _is_exact(one) and one.run.q is not None]
@@ -116,16 +117,16 @@ def require_same_axes(shown: Sequence[Shown]) -> None:
         other = one.grid
         if other.dimension != grid.dimension:
             said = f"{one.name} has {dimensions(other.dimension)} and {first.name} has {dimensions(grid.dimension)}"
-            raise ValueError(f"{said}; show them on two pages.")
+            raise HamqError(f"{said}; show them on two pages.")
         if first.axis_names and one.axis_names and one.axis_names != first.axis_names:
             axes, others = ", ".join(first.axis_names), ", ".join(one.axis_names)
-            raise ValueError(f"{one.name} has the axes {others} and {first.name} has {axes}; show them on two pages.")
+            raise HamqError(f"{one.name} has the axes {others} and {first.name} has {axes}; show them on two pages.")
         for i, name in enumerate(first.axis_names or [f"s{i + 1}" for i in range(grid.dimension)]):
             ends, other_ends = ((g.lower[i], g.upper[i]) for g in (grid, other))
             is_near = all(math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-12) for a, b in zip(ends, other_ends, strict=True))
             if not is_near or other.periodic[i] != grid.periodic[i]:
                 said = f"{name} is {_range(other, i)} in {one.name} and {_range(grid, i)} in {first.name}"
-                raise ValueError(f"{said}; show them on two pages.")
+                raise HamqError(f"{said}; show them on two pages.")
 
 
 def _range(grid: Grid, i: int) -> str:
@@ -133,7 +134,7 @@ def _range(grid: Grid, i: int) -> str:
 
 
 def _is_exact(one: Shown) -> bool:
-    return one.run.config["command"] == "exact"
+    return one.run.setup.command == "exact"
 
 
 def _answer(run: Run, answers: Sequence[Exact]) -> Float[np.ndarray, "S A"] | None:

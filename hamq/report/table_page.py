@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from hamq.certificates.comparison import relative_distance
+from hamq.certificates.comparison import Comparison, relative_distance
 from hamq.problem.counts import as_count
 from hamq.report.facts import COSTS, Facts, called, common_facts, versions
 from hamq.report.layers import TableLayer
@@ -26,8 +26,8 @@ HEALTH = {
     "effective": ("Effective draws", "Independent draws that are worth as much as those of a pair of this state."),
 }
 """What a run may know of its sampler, state by state."""
-HEAD = ("command", "problem", "seed", "sampler", "completion", "output")
-"""Fields of a config that have a line of their own, or none; the others are settings."""
+HEAD = ("seed", "sampler", "completion")
+"""Settings that have a line of their own."""
 
 
 def table_layers(
@@ -92,35 +92,37 @@ def _errors(q: np.ndarray, exact: np.ndarray, given: dict[str, Any]) -> list[Tab
 
 def table_facts(run: Run, exact: Float[np.ndarray, "S A"] | None = None) -> Facts:
     """What is said of a run of `hamq solve` or `hamq exact`; `exact` is Q*, where it is there."""
-    config, summary = run.config, run.summary
+    config, found = run.setup, run.outcome
     facts = common_facts(run)
-    if config["command"] == "exact":
+    if config.command == "exact":
         facts.append(("Method", "exact value iteration with certified bounds"))
     else:
-        sampler = config.get("sampler")
+        sampler = config.sampler
         facts.append(("Sampler", called(sampler["kind"], sampler) if sampler else "HMC, as many draws as the budget buys"))
-        completion = config.get("completion")
+        completion = config.settings.get("completion")
         facts.append(("Completion", called(completion["kind"], completion) if completion else "none"))
-    settings = [f"{name}={value}" for name, value in config.items() if name not in HEAD and value is not None]
+    settings = [f"{name}={value}" for name, value in config.settings.items() if name not in HEAD and value is not None]
     facts.append(("Settings", ", ".join(settings)))
     if run.error is not None:
         facts.append(("Certified", f"|q − Q*| ≤ {run.error:.2g}"))
-    if comparison := summary.get("comparison"):
-        facts.append(("Against Q*", _compared(comparison)))
+    if run.expected_error is not None:
+        facts.append(("Expected error", f"{run.expected_error:.1%} of the range of V, from what the draws are worth"))
+    if found.comparison is not None:
+        facts.append(("Against Q*", _compared(found.comparison)))
     elif exact is not None and run.q is not None:
         facts.append(("Against Q*", _measured(run.q, exact)))
     facts += _health_facts(run.health)
-    spent = [f"{summary[name]:,} {word}" for name, word in COSTS.items() if summary.get(name)]
+    spent = [f"{found.last[name]:,} {word}" for name, word in COSTS.items() if found.last.get(name)]
     facts.append(("Cost", ", ".join(spent) or "exact sums: nothing was drawn"))
-    iterations = f"{as_count(summary['iterations'], ',')} iterations"
-    seed = f", seed {config['seed']}" if "seed" in config else ""
-    return [*facts, ("Time", f"{summary['seconds']:.1f} s, {iterations}{seed}"), versions(run)]
+    iterations = f"{as_count(found.iterations, ',')} iterations"
+    seed = f", seed {config.seed}" if "seed" in config.settings else ""
+    return [*facts, ("Time", f"{found.seconds:.1f} s, {iterations}{seed}"), versions(run)]
 
 
-def _compared(comparison: Mapping[str, float]) -> str:
+def _compared(comparison: Comparison) -> str:
     return (
-        f"relative error {comparison['frobenius']:.2g}, largest {comparison['sup']:.2g}; the greedy action is a best one in "
-        f"{comparison['agreement']:.0%} of the states; policy loss {comparison['policy_loss']:.2g}"
+        f"relative error {comparison.frobenius:.2g}, largest {comparison.sup:.2g}; the greedy action is a best one in "
+        f"{comparison.agreement:.0%} of the states; policy loss {comparison.policy_loss:.2g}"
     )
 
 

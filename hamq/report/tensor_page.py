@@ -5,7 +5,6 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from hamq.problem.grid import Grid
 from hamq.report.facts import COSTS, Facts, called, common_facts, versions
 from hamq.report.layers import AnyLayer, Layer, TableLayer
 from hamq.report.policy_train import NUM_HELD_OUT, SHARE, action_ranges, policy_train
@@ -72,7 +71,7 @@ def _policies(solution: TensorSolution, number: int) -> tuple[list[Layer], list[
 def _error(run: Run, exact: np.ndarray, number: int) -> TableLayer:
     """V − V* at the nodes: whoever has the exact answer can list them."""
     assert run.cores is not None and run.order is not None
-    points = Grid(**run.summary["grid"]).points
+    points = run.outcome.grid.points
     nodes = np.indices(points).reshape(len(points), -1).T
     values = train.entries(run.cores, nodes[:, list(run.order)])
     error = np.asarray(values, np.float64) - exact.max(axis=1)
@@ -80,17 +79,18 @@ def _error(run: Run, exact: np.ndarray, number: int) -> TableLayer:
 
 
 def tensor_facts(run: Run) -> Facts:
-    config, summary = run.config, run.summary
-    spent = [f"{summary[name]:,} {word}" for name, word in COSTS.items() if summary[name]]
-    names = summary.get("axis_names") or [f"s{axis + 1}" for axis in range(len(summary["order"]))]
+    config, found = run.setup, run.outcome
+    assert config.sampler is not None and found.ranks is not None and found.order is not None
+    spent = [f"{found.last[name]:,} {word}" for name, word in COSTS.items() if found.last.get(name)]
+    names = found.axis_names or [f"s{axis + 1}" for axis in range(len(found.order))]
     return [
         *common_facts(run),
-        ("Sampler", called(config["sampler"]["kind"], config["sampler"])),
-        ("Ranks", ", ".join(map(str, summary["ranks"]))),
-        ("Order of the axes", ", ".join(names[axis] for axis in summary["order"])),
+        ("Sampler", called(config.sampler["kind"], config.sampler)),
+        ("Ranks", ", ".join(map(str, found.ranks))),
+        ("Order of the axes", ", ".join(names[axis] for axis in found.order)),
         ("Residual", f"{run.residual:.2%} of V, rms over held-out states"),
-        ("Backups", f"{summary['reads']:,}"),
+        ("Backups", f"{found.last['reads']:,}"),
         ("Cost", ", ".join(spent) or "exact sums: nothing was drawn"),
-        ("Time", f"{summary['seconds']:.1f} s, {summary['iterations']} iterations, seed {config['seed']}"),
+        ("Time", f"{found.seconds:.1f} s, {found.iterations} iterations, seed {config.seed}"),
         versions(run),
     ]

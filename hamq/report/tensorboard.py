@@ -11,12 +11,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 
-from hamq.exact.solution import History
+from hamq.errors import MissingExtraError
+from hamq.solution import History
+from hamq.types import HamqError
 
 try:
     import tensorboardX
 except ImportError as error:
-    raise ImportError("--tensorboard needs tensorboardX: pip install 'hamq[tensorboard]'.") from error
+    raise MissingExtraError("--tensorboard needs tensorboardX: pip install 'hamq[tensorboard]'.") from error
 
 EVENTS = "events.out.tfevents.*"
 SECONDS_BETWEEN_WRITES = 10
@@ -55,7 +57,7 @@ class Scalars:
                 str(self._folder), purge_step=1, flush_secs=SECONDS_BETWEEN_WRITES, filename_suffix=suffix
             )
         except OSError as error:
-            raise ValueError(f"--tensorboard {self._folder} cannot be written: {error.strerror}; choose another.") from error
+            raise HamqError(f"--tensorboard {self._folder} cannot be written: {error.strerror}; choose another.") from error
 
     def _write(self, step: int, row: Mapping[str, float | int], walltime: float) -> None:
         assert self._writer is not None
@@ -67,8 +69,8 @@ class Scalars:
 def require_place(folder: Path, is_continued: bool) -> None:
     """Refuses a folder that is none, or where another run's scalars would mix with ours."""
     if folder.exists() and not folder.is_dir():
-        raise ValueError(f"--tensorboard {folder} is a file; give it a folder.")
+        raise HamqError(f"--tensorboard {folder} is a file; give it a folder.")
     if not is_continued and any(folder.glob(EVENTS)):
-        raise ValueError(
+        raise HamqError(
             f"--tensorboard {folder} holds scalars already, and those of two runs would mix; choose another folder."
         )

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hamq.exact.solution import History
 from hamq.runs.encoding import decode, encode_arrays
 from hamq.runs.errors import RunError, damaged
 from hamq.runs.storage import CHECKPOINT
+from hamq.solution import History
 
 HISTORY_PREFIX = "history/"
 

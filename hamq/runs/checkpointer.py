@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from hamq.exact.solution import History
 from hamq.runs.errors import RunError
 from hamq.runs.folder import RunFolder
+from hamq.solution import History
 
 
 class Checkpointer:

@@ -1,15 +1,88 @@
-"""Which configs may continue each other's runs."""
+"""What a run was asked for (config.json), and which configs may continue each other's runs."""
 
-import difflib
+import dataclasses
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
-from hamq.runs.errors import RunError
+from hamq.errors import suggestion
+from hamq.problem.problem import Problem
+from hamq.runs.describing import described
+from hamq.runs.errors import RunError, damaged
+from hamq.runs.naming import Named
+from hamq.runs.storage import CONFIG
 
+Command = Literal["solve", "solve-tensor", "exact"]
 FREE_FIELDS = ("iterations", "tolerance", "output")
 """What may change when a run is continued: how long it runs and what it prints, not what it computes."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RunConfig:
+    """What was asked for.
+
+    command     of the shell, or the function of its name: solve, solve-tensor or exact
+    problem     what makes the problem again
+    settings    all other arguments of the solver by their names, as JSON has them; the seed among them
+    output      how often checkpoints were written, where the shell was told
+    """
+
+    command: Command
+    problem: Named
+    settings: dict[str, Any] = dataclasses.field(default_factory=dict)
+    output: dict[str, Any] | None = None
+
+    def encode(self) -> dict[str, Any]:
+        """What config.json holds."""
+        head = {"command": self.command, "problem": self.problem._asdict(), **self.settings}
+        return head if self.output is None else head | {"output": self.output}
+
+    @property
+    def seed(self) -> Any:
+        return self.settings.get("seed")
+
+    @property
+    def sampler(self) -> dict[str, Any] | None:
+        """Kind and fields; None where the solver chose."""
+        return self.settings.get("sampler")
+
+    @property
+    def law(self) -> str | None:
+        """Of the problem, where its options say."""
+        return (self.problem.options or {}).get("law")
+
+
+def config_of(folder: Path, found: Mapping[str, Any]) -> RunConfig:
+    """The config that was read; DamagedError unless it is one."""
+    if found.get("command") not in get_args(Command):
+        raise damaged(
+            folder, CONFIG, f"its command is {found.get('command')!r:.60}, not one of {', '.join(get_args(Command))}"
+        )
+    given, kinds = found.get("problem"), ({"name": str, "options": dict}, {"name": str, "options": type(None)})
+    if not isinstance(given, dict) or {name: type(value) for name, value in given.items()} not in kinds:
+        raise damaged(folder, CONFIG, f"its problem is {given!r:.60}, not a name with options")
+    for name in ("sampler", "output"):
+        if not isinstance(found.get(name), dict | None):
+            raise damaged(folder, CONFIG, f"its {name} is {found[name]!r:.60}, not its fields")
+    settings = {name: value for name, value in found.items() if name not in ("command", "problem", "output")}
+    return RunConfig(found["command"], Named(**given), settings, found.get("output"))
+
+
+def new_config(command: Command, problem: Problem | Named, arguments: Mapping[str, Any], **more: Any) -> RunConfig:
+    """Of a solver that is called with these arguments; on how many devices does not matter to it."""
+    named = Named(problem.name, None) if isinstance(problem, Problem) else problem
+    kept = {name: described(value) for name, value in arguments.items() if name not in ("key", "devices")}
+    seed = {"seed": arguments["key"]} if "key" in arguments else {}
+    return RunConfig(command, named, seed | kept | more)
+
+
+def free_fields(config: RunConfig) -> tuple[str, ...]:
+    """What may change when the run is continued; not the iterations where the number of draws comes from them."""
+    settings = config.settings
+    is_counted = settings.get("max_gradients") is not None or settings.get("sampler") is None
+    is_fixed = (settings.get("draws") == "fresh" and is_counted) or settings.get("schedule") == "lemma3"
+    return tuple(name for name in FREE_FIELDS if not (is_fixed and name == "iterations"))
 
 
 def require_same_config(folder: Path, old: dict[str, Any], new: dict[str, Any], free: Collection[str]) -> None:
@@ -44,5 +117,5 @@ def _flat(value: Any, free: Collection[str], name: str = "") -> Iterator[tuple[s
 
 
 def _unknown(name: str, known: Collection[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"{name} is not a field of it" + (f" (did you mean {near[0]}?)" if near else "")
+    near = suggestion(name, known)
+    return f"{name} is not a field of it" + (f" ({near.removeprefix('; ')})" if near != "." else "")

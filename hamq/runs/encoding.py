@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from hamq.exact.solution import History
 from hamq.runs.errors import RunError, damaged
+from hamq.solution import History
+from hamq.types import HamqError
 
 
 def decode(folder: Path, name: str, content: bytes) -> Any:
@@ -37,7 +38,7 @@ def encode_json(value: dict[str, Any]) -> bytes:
 def decode_json(content: bytes) -> dict[str, Any]:
     found = json.loads(content.decode("utf-8", "surrogatepass"))
     if not isinstance(found, dict):
-        raise ValueError(f"it holds a {type(found).__name__}, not a JSON object")
+        raise HamqError(f"it holds a {type(found).__name__}, not a JSON object")
     return found
 
 
@@ -80,9 +81,9 @@ def decode_arrays(content: bytes) -> dict[str, np.ndarray]:
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = archive.infolist()
         if any(member.compress_type != zipfile.ZIP_STORED for member in members):
-            raise ValueError("its arrays are compressed, and hamq stores them as they are")
+            raise HamqError("its arrays are compressed, and hamq stores them as they are")
         if sum(member.file_size for member in members) > len(content):
-            raise ValueError("its arrays are larger than the file")
+            raise HamqError("its arrays are larger than the file")
         return {member.filename.removesuffix(".npy"): _array(archive.read(member)) for member in members}
 
 
@@ -91,10 +92,10 @@ def _array(content: bytes) -> np.ndarray:
     version = np.lib.format.read_magic(file)
     headers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if version not in headers:
-        raise ValueError(f"an array has the format version {version}")
+        raise HamqError(f"an array has the format version {version}")
     shape, _, dtype = headers[version](file)
     if math.prod(shape) * dtype.itemsize != len(content) - file.tell() or dtype.hasobject:
-        raise ValueError(f"an array of shape {shape!r:.60} and dtype {dtype!s:.60} does not have its {len(content)} bytes")
+        raise HamqError(f"an array of shape {shape!r:.60} and dtype {dtype!s:.60} does not have its {len(content)} bytes")
     file.seek(0)
     return np.lib.format.read_array(file, allow_pickle=False)
 
@@ -129,7 +130,7 @@ def _column(texts: tuple[str, ...]) -> np.ndarray:
     if texts and all(text.removeprefix("-").isdecimal() for text in texts):
         numbers = [int(text) for text in texts]
         if not -(2**63) <= min(numbers) <= max(numbers) < (2**64 if min(numbers) >= 0 else 2**63):
-            raise ValueError("a column has whole numbers beyond 64 bits")
+            raise HamqError("a column has whole numbers beyond 64 bits")
         # Without its type NumPy would make floats of 2⁶³ and 0 together.
         return np.asarray(numbers, np.uint64) if max(numbers) >= 2**63 and min(numbers) >= 0 else np.asarray(numbers)
     return np.asarray([float(text) for text in texts])

@@ -1,9 +1,11 @@
 """What run folders refuse."""
 
+from hamq.errors import HamqError
+
 START_AGAIN = "delete the folder or start with --overwrite"
 
 
-class RunError(ValueError):
+class RunError(HamqError):
     """A run folder that cannot be read, written or continued; the sentence says which file, why, and what to do."""
 
 

@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 
 from hamq.certificates.certificate import Certificate, PartialCertificate
-from hamq.exact.solution import History, Solution
 from hamq.runs import storage
 from hamq.runs.certificate import encode_certificate, fingerprint
 from hamq.runs.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint, require_like
@@ -35,6 +34,7 @@ from hamq.runs.manifest import FORMAT, MANIFEST, Manifest, package_versions, rea
 from hamq.runs.previous import read_sound
 from hamq.runs.result import arrays_of, outcome_of
 from hamq.runs.storage import BOUNDS, CERTIFICATE, CHECKPOINT, CONFIG, HISTORY, PREVIOUS, RESULT, TABLES
+from hamq.solution import History, Solution
 from hamq.tensor.solution import TensorSolution
 from hamq.types import HamqWarning
 
@@ -192,21 +192,30 @@ class RunFolder:
 
 def _require_free(folder: Path, overwrite: bool) -> None:
     """Refuses a folder that holds something, unless it is a run and may be replaced."""
-    if not folder.exists():
+    if holds_nothing(folder):
         return
     if not folder.is_dir():
         raise RunError(f"{folder} is a file; choose another name for the run folder.")
-    ours = {LOCK, *(path.name for path in storage.leftovers(folder))}
-    others = sorted(path.name for path in folder.iterdir() if path.name not in ours)
-    if not others:
-        return
     if not _is_run_folder(folder):
-        raise RunError(f"{folder} is not empty and not a run folder: it holds {others[0]!r}; choose another folder.")
+        raise RunError(
+            f"{folder} is not empty and not a run folder: it holds {_others(folder)[0]!r}; choose another folder."
+        )
     if not overwrite:
         raise RunError(
             f"{folder} already holds a run; continue it with --resume, replace it with --overwrite, "
             "or choose another folder."
         )
+
+
+def holds_nothing(folder: Path) -> bool:
+    """Whether a run can start here: there is no folder, or only what a writer left that came to no first write."""
+    return not folder.exists() or (folder.is_dir() and not _others(folder))
+
+
+def _others(folder: Path) -> list[str]:
+    """Names in the folder that are neither a lock nor a leftover."""
+    ours = {LOCK, *(path.name for path in storage.leftovers(folder))}
+    return sorted(path.name for path in folder.iterdir() if path.name not in ours)
 
 
 def _is_run_folder(folder: Path) -> bool:

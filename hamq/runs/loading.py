@@ -1,50 +1,88 @@
-"""A tensor train on the disk → a solution whose policy, q and actions can be asked for."""
+"""A run on the disk → the solution that a solver returned, for its problem."""
 
 import os
-from typing import Any
 
 from hamq.problem.problem import Problem
+from hamq.runs import naming
+from hamq.runs.describing import sampler_of
 from hamq.runs.errors import RunError, damaged
 from hamq.runs.problem_hash import problem_hash
 from hamq.runs.reading import Run, read_run
 from hamq.runs.storage import CONFIG, TABLES
 from hamq.sampling.draws import AbstractSampler
-from hamq.sampling.exhaustive import Exhaustive
-from hamq.sampling.hmc import HMC
-from hamq.sampling.iid import IID
-from hamq.sampling.importance import Importance
+from hamq.solution import Health, Solution
 from hamq.tensor.rebuild import rebuild_engine
 from hamq.tensor.solution import TensorSolution
 
-SAMPLERS = {kind.__name__: kind for kind in (Exhaustive, HMC, IID, Importance)}
+
+def load(
+    path: str | os.PathLike, problem: Problem | None = None, *, sampler: AbstractSampler | None = None
+) -> Solution | TensorSolution:
+    """The solution in this folder, as the solver returned it: a table, an exact answer or a tensor train.
+
+    problem     that was solved; None: made again, where the run can name it (of the zoo, or from the shell)
+    sampler     of a train, where it is none of hamq's own
+    """
+    run = read_run(path)
+    require_finished(str(path), run)
+    return solution_of(run, problem_of(str(path), run) if problem is None else problem, sampler)
 
 
 def load_tensor(path: str | os.PathLike, problem: Problem) -> TensorSolution:
-    """The solution that `hamq solve-tensor --out PATH` found for this problem; its draws are those of the solver."""
-    return as_solution(read_run(path), problem)
+    """`load` of a run of `hamq solve-tensor`; refuses any other."""
+    return train_of(read_run(path), problem)
 
 
-def as_solution(run: Run, problem: Problem) -> TensorSolution:
+def require_finished(name: str, run: Run) -> None:
+    if not run.is_finished:
+        raise RunError(f"{name} is not finished: it has {len(run.history)} iterations; continue it with --resume.")
+
+
+def problem_of(name: str, run: Run) -> Problem:
+    """The problem of a run, made again; refused if it is another one by now."""
+    named = run.setup.problem
+    problem = naming.build(named)
+    if problem_hash(problem) == run.manifest.problem:
+        return problem
+    if named.options is None:
+        raise RunError(
+            f"{name} was solved from Python, for another {named.name} than that of the zoo; give hamq.load its problem."
+        )
+    raise RunError(f"{named.name} is no longer the problem that {name} solved; solve it again.")
+
+
+def solution_of(run: Run, problem: Problem, sampler: AbstractSampler | None = None) -> Solution | TensorSolution:
+    """What a finished run found for its problem; refused if the problem is another one."""
+    if run.cores is not None:
+        return train_of(run, problem, sampler)
+    _require_same(run, problem)
+    assert run.q is not None and run.result is not None and run.converged is not None
+    health = None if run.health is None else Health(**run.health)
+    found = (run.q, run.history, run.result, run.converged, run.lower, run.upper, run.error, health)
+    return Solution(problem, *found, origin=run.setup)
+
+
+def train_of(run: Run, problem: Problem, sampler: AbstractSampler | None = None) -> TensorSolution:
+    """The train with its backups, draw for draw those of the solver."""
     if run.cores is None or run.order is None:
-        why = "it is of `hamq solve` or `hamq exact`; use read_run" if run.is_finished else "it is not finished"
+        why = "it is of `hamq solve` or `hamq exact`; use hamq.load" if run.is_finished else "it is not finished"
         raise RunError(f"{run.path} has no tensor train: {why}; give the folder of a finished `hamq solve-tensor`.")
+    _require_same(run, problem)
+    settings = run.setup.settings
+    if missing := [name for name in ("sampler", "num_starts", "seed") if name not in settings]:
+        raise damaged(run.path, CONFIG, f"it does not say how backups are made ({missing[0]!r} is missing)")
+    if [core.shape[1] for core in run.cores] != [problem.grid.points[axis] for axis in run.order]:
+        raise damaged(run.path, TABLES, "its cores have other points than the grid")
+    sampler = sampler or sampler_of(run.path, settings["sampler"])
+    engine = rebuild_engine(problem, sampler, run.order, settings["num_starts"], settings["seed"])
+    assert run.result is not None and run.converged is not None and run.residual is not None
+    found = (run.cores, run.order, run.history, run.result, run.converged, run.residual, engine)
+    return TensorSolution(problem, *found, origin=run.setup)
+
+
+def _require_same(run: Run, problem: Problem) -> None:
     if (found := problem_hash(problem)) != run.manifest.problem:
         raise RunError(
             f"{run.path} holds a run of the problem with hash {run.manifest.problem}, and {problem.name} has {found}; "
             "give the problem that it solved."
         )
-    try:
-        sampler, num_starts, seed = _sampler(run.config["sampler"]), run.config["num_starts"], run.config["seed"]
-    except (KeyError, TypeError) as error:
-        raise damaged(run.path, CONFIG, f"it does not say how backups are made ({error!r})") from error
-    if [core.shape[1] for core in run.cores] != [problem.grid.points[axis] for axis in run.order]:
-        raise damaged(run.path, TABLES, "its cores have other points than the grid")
-    engine = rebuild_engine(problem, sampler, run.order, num_starts, seed)
-    assert run.result is not None and run.converged is not None and run.residual is not None
-    return TensorSolution(problem, run.cores, run.order, run.history, run.result, run.converged, run.residual, engine)
-
-
-def _sampler(described: dict[str, Any] | None) -> AbstractSampler | None:
-    if described is None:
-        return None
-    return SAMPLERS[described["kind"]](**{name: value for name, value in described.items() if name != "kind"})

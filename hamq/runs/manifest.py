@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from hamq.runs.errors import RunError, damaged
+from hamq.types import HamqError
 
 MANIFEST = "manifest.json"
 FORMAT = "hamq run folder"
@@ -55,9 +56,9 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         found = json.loads(content)
         if _signed({key: value for key, value in found.items() if key != "sha256"}) != content:
-            raise ValueError("its SHA-256 does not fit its content")
+            raise HamqError("its SHA-256 does not fit its content")
         if found["format"] != FORMAT:
-            raise ValueError(f"its format is {found['format']!r}, not {FORMAT!r}")
+            raise HamqError(f"its format is {found['format']!r}, not {FORMAT!r}")
     except (ValueError, AttributeError, KeyError, RecursionError) as error:
         raise damaged(folder, MANIFEST, error) from error
     if found.get("version") != FORMAT_VERSION:

@@ -19,7 +19,6 @@ import numpy as np
 from jaxtyping import Int
 
 from hamq.problem.actions import ProductActions
-from hamq.problem.kernel import GaussianKernel
 from hamq.problem.problem import Problem
 
 NUM_PROBES = 256
@@ -46,7 +45,7 @@ def problem_hash(problem: Problem) -> str:
 
 def _probed(problem: Problem) -> dict[str, Any]:
     """The values of the user's functions at the probe pairs, by name, in float64."""
-    kernel = problem.kernel
+    normal = problem.kernel.normal
     states, nearby = _probe_states(problem, "state"), _probe_states(problem, "next state")
     with jax.enable_x64(True):
         states, nearby, actions = jnp.asarray(states), jnp.asarray(nearby), jnp.asarray(_probe_actions(problem))
@@ -54,17 +53,20 @@ def _probed(problem: Problem) -> dict[str, Any]:
         def at_pairs(function, *arguments):
             return np.asarray(jax.jit(jax.vmap(function))(*arguments))
 
+        def log_at(point, state, action):
+            return problem.density(state, action).log(point)
+
         values: dict[str, Any] = {"reward": at_pairs(problem.reward, states, actions)}
         if problem.terminal is not None:
             values["terminal"] = at_pairs(problem.terminal, states)
-        if isinstance(kernel, GaussianKernel):
-            values["mean"] = at_pairs(kernel.mean, states, actions)
-            is_function = callable(kernel.covariance)
-            values["covariance"] = at_pairs(kernel.covariance, states, actions) if is_function else kernel.covariance
+        if normal is not None:
+            values["mean"] = at_pairs(normal.mean, states, actions)
+            is_function = callable(normal.covariance)
+            values["covariance"] = at_pairs(normal.covariance, states, actions) if is_function else normal.covariance
         else:
             # A density may be 0 nearly everywhere, but hardly where the state stays what it is.
-            values["logdensity"] = at_pairs(kernel.logdensity, nearby, states, actions)
-            values["logdensity of staying"] = at_pairs(kernel.logdensity, states, states, actions)
+            values["logdensity"] = at_pairs(log_at, nearby, states, actions)
+            values["logdensity of staying"] = at_pairs(log_at, states, states, actions)
     return values
 
 

@@ -1,6 +1,7 @@
 """A run folder as it is on the disk, finished or not; needs no lock."""
 
 import dataclasses
+import functools
 import os
 from pathlib import Path
 from typing import Any
@@ -8,17 +9,18 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from hamq.exact.solution import History
-from hamq.learning.draws import Cost
 from hamq.runs import storage
 from hamq.runs.certificate import RunCertificate, certificate_of
+from hamq.runs.config import RunConfig, config_of
 from hamq.runs.encoding import decode, is_number
 from hamq.runs.errors import damaged
 from hamq.runs.manifest import MANIFEST, Manifest
 from hamq.runs.result import fields_of, outcome_names
 from hamq.runs.storage import CONFIG, HISTORY, RESULT, TABLES
+from hamq.runs.summary import RunSummary, summary_of
+from hamq.solution import Cost, History
 
-NUMBERS = ("error", "residual", "seconds", "iterations", "reads", *Cost._fields)
+NUMBERS = ("error", "expected_error", "residual", "seconds", "iterations", "reads", *Cost._fields)
 """Of result.json, where they are there: they are shown and compared."""
 
 
@@ -29,6 +31,8 @@ class Run:
     A run of `solve` or `exact` has `q`; one of `solve-tensor` has `cores`, each of axis `order[k]`, and `residual` (see
     `TensorSolution`; `load_tensor` makes one). `health` holds the arrays of `Health` by name, where draws were reused; None
     in runs of versions that did not write it. `certificate` is what `hamq certify` found out about `q`.
+
+    `config` and `summary` are the JSON of config.json and result.json, `setup` and `outcome` the records that they hold.
     """
 
     path: Path
@@ -39,6 +43,7 @@ class Run:
     lower: Float[np.ndarray, "S A"] | None = None
     upper: Float[np.ndarray, "S A"] | None = None
     error: float | None = None
+    expected_error: float | None = None
     health: dict[str, Float[np.ndarray, " S"]] | None = None
     cores: tuple[np.ndarray, ...] | None = None
     order: tuple[int, ...] | None = None
@@ -51,6 +56,16 @@ class Run:
     @property
     def is_finished(self) -> bool:
         return self.result is not None
+
+    @functools.cached_property
+    def setup(self) -> RunConfig:
+        """What was asked for; DamagedError where config.json is not that of a solver."""
+        return config_of(self.path, self.config)
+
+    @functools.cached_property
+    def outcome(self) -> RunSummary:
+        """What is known of a finished run without its arrays."""
+        return summary_of(self.path, self.summary)
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r}: {len(self.history)} iterations; {self.result or 'unfinished'})"

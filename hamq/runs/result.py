@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from hamq.exact.solution import Health, Solution
 from hamq.runs.errors import damaged
 from hamq.runs.storage import TABLES
+from hamq.solution import Health, Solution
 from hamq.tensor.solution import TensorSolution
 
 CORE = "core/"
@@ -35,12 +35,12 @@ def outcome_of(solution: Solution | TensorSolution) -> dict[str, Any]:
     head = {"result": solution.result, "converged": solution.converged}
     if isinstance(solution, TensorSolution):
         return head | {"residual": solution.residual}
-    return head | {"error": solution.error}
+    return head | {"error": solution.error, "expected_error": solution.expected_error}
 
 
 def outcome_names(is_train: bool) -> tuple[str, ...]:
     """The fields of result.json that come from the solution; the others are its writer's summary."""
-    return ("result", "converged", "residual" if is_train else "error")
+    return ("result", "converged", *(("residual",) if is_train else ("error", "expected_error")))
 
 
 def fields_of(folder: Path, arrays: dict[str, np.ndarray]) -> dict[str, Any]:

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, ScalarLike, Shaped
 
-from hamq.problem.kernel import AbstractDensity
+from hamq.problem.kernels.kernel import AbstractDensity
 from hamq.problem.problem import Problem
-from hamq.types import Key
+from hamq.types import HamqError, Key
 
 
 class Draws(NamedTuple):
@@ -126,18 +126,27 @@ class AbstractSampler(eqx.Module):
         return False
 
     def needs_rows(self, problem: Problem) -> bool:
-        """Whether a prepared sampler picks from rows of masses that come from quadrature, which `draw` cannot trace."""
+        """Whether a prepared sampler picks from rows of masses that the host makes, because `draw` cannot trace them."""
         del problem
         return False
 
-    @property
-    def num_uniforms(self) -> int:
-        """Uniform numbers that `pick` needs of each pair."""
+    def picks_by_axis(self, problem: Problem) -> bool:
+        """Whether a prepared sampler that needs rows takes those of the axes (`pick_axes`) and not of the whole box."""
+        del problem
+        return False
+
+    def num_uniforms(self, problem: Problem) -> int:
+        """Uniform numbers that picking needs of each pair."""
+        del problem
         return 0
 
     def pick(self, masses: Float[np.ndarray, "L S"], uniforms: Float[np.ndarray, "L u"]) -> Picked:
         """Draws of pairs with these masses; of samplers that need rows."""
         raise NotImplementedError(f"{type(self).__name__} picks from no rows of masses.")
+
+    def pick_axes(self, masses: list[Float[np.ndarray, "L _"]], uniforms: Float[np.ndarray, "L u"]) -> Picked:
+        """Draws of pairs with these masses of each axis; of samplers that pick by axis."""
+        raise NotImplementedError(f"{type(self).__name__} picks from no rows of axes.")
 
     @abc.abstractmethod
     def prepare(self, problem: Problem, *, key: Key) -> "tuple[AbstractSampler, Info]":
@@ -159,4 +168,4 @@ def effective_share(log_weights: Float[Array, " n"]) -> Float[Array, ""]:
 
 def require_count(name: str, value: int, least: int = 1) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+        raise HamqError(f"{name} must be a whole number of at least {least}, got {value!r}.")

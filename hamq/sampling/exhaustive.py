@@ -8,7 +8,7 @@ from jaxtyping import Float
 from hamq.problem import cells
 from hamq.problem.problem import Problem
 from hamq.sampling.draws import AbstractSampler, Draws, Info, Picked, Target, make_info
-from hamq.types import Key
+from hamq.types import HamqError, Key
 
 MAX_EVALUATIONS_PER_PAIR = 10**7
 TOLERANCE = 1e-4
@@ -58,7 +58,7 @@ def require_masses(problem: Problem, what: str) -> None:
     problem.grid.require_enumerable(what)
     cost = masses_cost(problem)
     if cost > MAX_EVALUATIONS_PER_PAIR:
-        raise ValueError(
+        raise HamqError(
             f"{what} needs {cost:.2e} density evaluations for every pair of {problem.name}, more than "
             f"{MAX_EVALUATIONS_PER_PAIR:.0e}; use fewer points, or HMC, which needs no masses."
         )
@@ -66,4 +66,4 @@ def require_masses(problem: Problem, what: str) -> None:
 
 def require_tolerance(name: str, value: float) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
-        raise ValueError(f"{name}: tolerance must lie between 0 and 1, got {value!r}; 1e-4 is the default.")
+        raise HamqError(f"{name}: tolerance must lie between 0 and 1, got {value!r}; 1e-4 is the default.")

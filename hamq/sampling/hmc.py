@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import AbstractDensity, GaussianKernel
+from hamq.problem.kernels.kernel import AbstractDensity
 from hamq.problem.problem import Problem
 from hamq.sampling.calibration import calibrated_weights, cleaned, stein_functions
 from hamq.sampling.cell_table import CellTable, shares_of
@@ -34,7 +34,7 @@ from hamq.sampling.leapfrog import apply
 from hamq.sampling.modes import Modes, choose, find_modes, with_table
 from hamq.sampling.noise import ChainNoise, StartNoise, make_noise
 from hamq.sampling.walls import AbstractPotential, LogitPotential, make_potential
-from hamq.types import HamqWarning, Key, Walls
+from hamq.types import HamqError, HamqWarning, Key, Walls
 
 Judged = Literal["unknown", "smooth", "shifted", "cut"]
 """What a pilot saw of a density: nothing was looked at; no jumps; draws that do not obey its identities; jumps, or zeros
@@ -88,19 +88,19 @@ class HMC(AbstractSampler):
         if self.num_chains is not None:
             require_count("HMC: num_chains", self.num_chains)
         if self.num_samples % self.chains:
-            raise ValueError(
+            raise HamqError(
                 f"HMC: num_samples = {self.num_samples} does not divide into num_chains = {self.chains} chains of "
                 "equal length; make it a multiple."
             )
         if self.walls not in WALLS:
-            raise ValueError(f"HMC: walls must be one of {', '.join(WALLS)}, got {self.walls!r}.")
+            raise HamqError(f"HMC: walls must be one of {', '.join(WALLS)}, got {self.walls!r}.")
         if self.calibrate and self.walls != "logit":
-            raise ValueError(
+            raise HamqError(
                 f"HMC: calibrate=True needs walls='logit', got walls={self.walls!r}: draws at a wall obey no identity that "
                 "is known without the normaliser; use calibrate=None."
             )
         if self.dispersed and self.walls != "logit":
-            raise ValueError(
+            raise HamqError(
                 f"HMC: dispersed=True needs walls='logit', got walls={self.walls!r}: a start far from the mode may lie "
                 "outside of other walls; use dispersed=False."
             )
@@ -123,7 +123,7 @@ class HMC(AbstractSampler):
     def prepare(self, problem: Problem, *, key: Key) -> tuple["HMC", Info]:
         del key
         if problem.law == "point":
-            raise ValueError(
+            raise HamqError(
                 "HMC draws from the continuous density and cannot follow the point masses of law='point'; "
                 "use law='cell' (the paper compares the two, which are different problems), Exhaustive or IID."
             )
@@ -232,7 +232,8 @@ class HMC(AbstractSampler):
             if lengths is None:
                 lengths = jnp.asarray(self.lengths(0, len(noise.log_uniform)))
             return run_jumping_chain(potential, modes, step_size, state, noise, lengths, count)
-        matrices = modes.factors[0], modes.inverse_factors[0], modes.covariances[0]
+        best = 0 if len(modes.log_weights) == 1 else jnp.argmax(modes.log_weights)
+        matrices = modes.factors[best], modes.inverse_factors[best], modes.covariances[best]
         given = make_scales(*matrices, step_size), state, noise.momentum, noise.log_uniform
         return run_chain(potential, *given, self.steps, count)
 
@@ -274,10 +275,10 @@ class HMC(AbstractSampler):
         return self.steps + (not problem.kernel.has_one_mode)
 
     def _warn_of_stiff_walls(self, problem: Problem) -> None:
-        kernel, step = problem.kernel, self.step_size
-        if not isinstance(kernel, GaussianKernel) or callable(kernel.covariance) or not isinstance(step, (int, float)):
+        normal, step = problem.kernel.normal, self.step_size
+        if normal is None or callable(normal.covariance) or not isinstance(step, (int, float)):
             return
-        covariance = np.asarray(kernel.covariance)
+        covariance = np.asarray(normal.covariance)
         widest = float(np.sqrt(covariance if covariance.ndim == 1 else np.diag(covariance)).max())
         if step * self.sharpness * widest > 2:
             warnings.warn(
@@ -323,4 +324,4 @@ def _require_positive(name: str, value, remedy: str) -> None:
         or not isinstance(value, (int, float, np.floating))
         or not (math.isfinite(value) and value > 0)
     ):
-        raise ValueError(f"{name} must be a positive number, got {value!r}; {remedy}.")
+        raise HamqError(f"{name} must be a positive number, got {value!r}; {remedy}.")

@@ -1,6 +1,7 @@
 """Independent draws: the baseline that every chain is compared with, where it can be had.
 
-product    truncated normals by inverse distribution function, axis by axis (periodic axes: normals, wrapped)
+product    truncated normals by inverse distribution function, axis by axis (periodic axes: normals, wrapped); other
+           independent coordinates as nodes, by the inverse distribution function over the masses of each axis
 masses     inverse distribution function over the row of masses, for kernels whose masses fit
 rejection  correlated normals, coordinate by coordinate and kept with the right probability (`truncated_correlated.py`)
 """
@@ -16,14 +17,14 @@ from jax.scipy.special import ndtri
 from jaxtyping import Array, Float
 
 from hamq.problem import cells
-from hamq.problem.kernel import AbstractDensity, CorrelatedDensity, GaussianKernel, ProductDensity
+from hamq.problem.kernels.kernel import Normal
 from hamq.problem.problem import Problem
 from hamq.sampling import truncated_correlated
 from hamq.sampling.draws import AbstractSampler, Draws, Info, Picked, Target, even_weights, make_info, require_count
 from hamq.sampling.exhaustive import MAX_EVALUATIONS_PER_PAIR, TOLERANCE, masses_cost, require_tolerance
 from hamq.sampling.noise import uniforms
 from hamq.sampling.truncated_normal import truncated_normal
-from hamq.types import Key
+from hamq.types import HamqError, Key
 
 MAX_TRIES = 1000
 
@@ -42,7 +43,7 @@ class IID(AbstractSampler):
         require_count("IID: num_samples", self.num_samples)
         require_tolerance("IID", self.tolerance)
         if self.method not in (None, "product", "masses", "rejection"):
-            raise ValueError(f"IID: method must be product, masses, rejection or None (the best one), got {self.method!r}.")
+            raise HamqError(f"IID: method must be product, masses, rejection or None (the best one), got {self.method!r}.")
 
     @property
     def weighs(self) -> bool:
@@ -51,20 +52,23 @@ class IID(AbstractSampler):
     def prepare(self, problem: Problem, *, key: Key) -> tuple["IID", Info]:
         del key
         method = self.method or _best_method(problem)
-        if method == "product" and (not problem.is_product or problem.law == "point"):
-            raise ValueError(
-                f"IID: method='product' needs a diagonal covariance and a continuous law; {problem.name} has not."
+        if method == "product" and not _has_axes(problem):
+            raise HamqError(
+                "IID: method='product' needs independent coordinates (a diagonal covariance and a continuous law, or an "
+                f"AxesKernel); {problem.name} has not; use method=None."
             )
-        if method == "rejection" and (not isinstance(problem.kernel, GaussianKernel) or problem.law == "point"):
-            raise ValueError(f"IID: method='rejection' draws from normals, and {problem.name} is none; use HMC.")
+        if method == "rejection" and (problem.kernel.normal is None or problem.law == "point"):
+            raise HamqError(f"IID: method='rejection' draws from normals, and {problem.name} is none; use HMC.")
         return IID(self.num_samples, method, self.tolerance), make_info()
 
     def needs_rows(self, problem: Problem) -> bool:
-        return self.method == "masses" and cells.needs_quadrature(problem)
+        return self.picks_by_axis(problem) or (self.method == "masses" and cells.needs_quadrature(problem))
 
-    @property
-    def num_uniforms(self) -> int:
-        return self.num_samples
+    def picks_by_axis(self, problem: Problem) -> bool:
+        return self.method == "product" and problem.kernel.normal is None
+
+    def num_uniforms(self, problem: Problem) -> int:
+        return self.num_samples * (problem.grid.dimension if self.picks_by_axis(problem) else 1)
 
     def pick(self, masses: Float[np.ndarray, "L S"], uniforms: Float[np.ndarray, "L u"]) -> Picked:
         """By inverse distribution function over the rows."""
@@ -72,14 +76,21 @@ class IID(AbstractSampler):
         index = [np.searchsorted(row, u * row[-1]) for row, u in zip(cumulative, uniforms, strict=True)]
         return Picked(np.minimum(np.stack(index), masses.shape[1] - 1), None)
 
+    def pick_axes(self, masses: list[Float[np.ndarray, "L _"]], uniforms: Float[np.ndarray, "L u"]) -> Picked:
+        """Every coordinate from its own row, with its own uniforms."""
+        parts = zip(masses, np.split(uniforms, len(masses), axis=1), strict=True)
+        each = [self.pick(of_axis, own).index for of_axis, own in parts]
+        return Picked(np.ravel_multi_index(tuple(each), [of_axis.shape[1] for of_axis in masses]), None)
+
     def draw(self, target: Target, *, key: Key) -> tuple[Draws, Info]:
-        density, grid = target.density, target.problem.grid
+        normal, grid = target.density.normal, target.problem.grid
         if self.method == "rejection":
-            return _rejected(density, target, self.num_samples, key=key)
-        if self.method == "masses" or not isinstance(density, ProductDensity):
+            assert normal is not None
+            return _rejected(normal, target, self.num_samples, key=key)
+        if self.method == "masses" or normal is None or not normal.is_product:
             return self._from_masses(target, key=key)
         u = uniforms((grid.dimension, self.num_samples), key=key)
-        mean, std = density.mean[:, None], density.std[:, None]
+        mean, std = normal.mean[:, None], normal.factor[:, None]
         lower, upper = jnp.asarray(grid.lower, u.dtype)[:, None], jnp.asarray(grid.upper, u.dtype)[:, None]
         points = truncated_normal(u, mean, std, lower, upper)
         if any(grid.periodic):
@@ -101,28 +112,31 @@ class IID(AbstractSampler):
         return Draws(points, even_weights(self.num_samples)), info
 
 
+def _has_axes(problem: Problem) -> bool:
+    """Whether coordinates are drawn one by one: points of a normal law, or nodes from the masses of axes."""
+    return problem.is_product and (problem.law != "point" or problem.kernel.normal is None)
+
+
 def _best_method(problem: Problem) -> Literal["product", "masses", "rejection"]:
-    if problem.is_product and problem.law != "point":
+    if _has_axes(problem) and problem.law != "point":
         return "product"
     cost = masses_cost(problem)
     if problem.num_states <= 10**6 and cost <= MAX_EVALUATIONS_PER_PAIR:
         return "masses"
-    if isinstance(problem.kernel, GaussianKernel) and problem.law != "point":
+    if problem.kernel.normal is not None and problem.law != "point":
         return "rejection"
-    raise ValueError(
+    if _has_axes(problem):
+        return "product"
+    raise HamqError(
         f"IID cannot draw independently from {problem.name}: its masses need {cost:.2e} density evaluations for every pair, "
         "and its density is not Gaussian; use HMC, which needs neither."
     )
 
 
-def _rejected(density: AbstractDensity, target: Target, num_samples: int, *, key: Key) -> tuple[Draws, Info]:
+def _rejected(normal: Normal, target: Target, num_samples: int, *, key: Key) -> tuple[Draws, Info]:
     """Each draw tries until a proposal is kept; has_failed when one of them ran out of tries."""
     grid, d = target.problem.grid, target.problem.grid.dimension
-    assert isinstance(density, (ProductDensity, CorrelatedDensity))
-    if isinstance(density, ProductDensity):
-        factor = jnp.diag(density.std)
-        density = CorrelatedDensity(density.mean, factor, jnp.diag(1 / density.std**2))
-    given = truncated_correlated.in_order(grid, density)
+    given = truncated_correlated.in_order(grid, normal)
 
     def missing(carry):
         tries, _, is_kept = carry

@@ -11,7 +11,7 @@ from hamq.sampling.jumps import JumpNoise, box_of, log_proposal, propose, studen
 from hamq.sampling.modes import Modes, find_modes
 from hamq.sampling.noise import uniforms
 from hamq.sampling.walls import make_potential
-from hamq.types import Key
+from hamq.types import HamqError, Key
 
 
 class Importance(AbstractSampler):
@@ -25,7 +25,7 @@ class Importance(AbstractSampler):
     def prepare(self, problem: Problem, *, key: Key) -> tuple["Importance", Info]:
         del key
         if problem.law == "point":
-            raise ValueError(
+            raise HamqError(
                 "Importance weighs draws of the continuous density and cannot follow the point masses of law='point'; "
                 "use law='cell', Exhaustive or IID."
             )

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from hamq.problem.kernel import times
+from hamq.problem.kernels.gaussian import times
 from hamq.sampling.batch_last import alone, batched_last, over_last
 from hamq.types import is_cpu
 

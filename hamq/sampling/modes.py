@@ -15,7 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from hamq.problem.kernel import CorrelatedDensity, ProductDensity, times
+from hamq.problem.kernels.gaussian import times
+from hamq.problem.kernels.kernel import Normal
 from hamq.problem.small_matrix import cholesky, inverse_lower, raised_cholesky, solve_positive
 from hamq.sampling.cell_table import CellTable, make_table, num_evaluations
 from hamq.sampling.leapfrog import apply
@@ -54,11 +55,15 @@ class Modes(NamedTuple):
 
 def find_modes(potential: AbstractPotential, state: Float[Array, " d"]) -> Modes:
     """The modes of one pair; `state` (where the pair comes from) is one of the starts of a search."""
-    if isinstance(potential.density, ProductDensity):
-        return _product_mode(potential, potential.density)
-    if isinstance(potential.density, CorrelatedDensity):
-        return _correlated_mode(potential, potential.density)
-    return _search(potential, state)
+    normal = potential.density.normal
+    if normal is None:
+        return _search(potential, state)
+    return _product_mode(potential, normal) if normal.precision is None else _correlated_mode(potential, normal)
+
+
+def search_gradients(dimension: int) -> int:
+    """Gradients of the search for the modes of one pair whose density may have several."""
+    return NUM_STARTS * (NUM_DESCENT + 1 + dimension)
 
 
 def with_table(potential: AbstractPotential, modes: Modes) -> Modes:
@@ -70,19 +75,19 @@ def with_table(potential: AbstractPotential, modes: Modes) -> Modes:
     return modes._replace(table=make_table(potential), density_evaluations=densities)
 
 
-def _product_mode(potential: AbstractPotential, density: ProductDensity) -> Modes:
+def _product_mode(potential: AbstractPotential, normal: Normal) -> Modes:
     if not isinstance(potential, LogitPotential):
-        return _single(potential, potential.lift(density.mean), density.std, 1 / density.std, 0)
+        return _single(potential, potential.lift(normal.mean), normal.factor, 1 / normal.factor, 0)
     lower, width = potential.lower, potential.upper - potential.lower
-    m, v = (density.mean - lower) / width, (density.std / width) ** 2
+    m, v = (normal.mean - lower) / width, (normal.factor / width) ** 2
     t = _wall_start(m, v)
     for _ in range(NUM_NEWTON):
         slope = (t - m) / v - 1 / t + 1 / (1 - t)
         bend = 1 / v + 1 / t**2 + 1 / (1 - t) ** 2
         t = t - slope / (bend + jnp.abs(slope) * jnp.sqrt(bend))
     curvature = (t * (1 - t)) ** 2 / v + (1 - 2 * t) ** 2 + 2 * t * (1 - t)
-    y = jnp.where(potential.circle, density.mean, jnp.log(t) - jnp.log1p(-t))
-    std = jnp.where(potential.circle, density.std, 1 / jnp.sqrt(curvature))
+    y = jnp.where(potential.circle, normal.mean, jnp.log(t) - jnp.log1p(-t))
+    std = jnp.where(potential.circle, normal.factor, 1 / jnp.sqrt(curvature))
     return _single(potential, y, std, 1 / std, NUM_NEWTON)
 
 
@@ -96,17 +101,18 @@ def _wall_start(m: Array, v: Array) -> Array:
     return jnp.where(m < 0.5, near, 1 - near)
 
 
-def _correlated_mode(potential: AbstractPotential, density: CorrelatedDensity) -> Modes:
-    precision, circle = density.precision, potential.circle
+def _correlated_mode(potential: AbstractPotential, normal: Normal) -> Modes:
+    precision, circle = normal.precision, potential.circle
+    assert precision is not None
     if not isinstance(potential, LogitPotential):
-        start = potential.lift(density.mean)
+        start = potential.lift(normal.mean)
         if isinstance(potential, ReflectPotential):
             std = 1 / jnp.sqrt(jnp.diagonal(precision))
             return _single(potential, start, std, 1 / std, 0)
-        return _single(potential, start, density.cholesky, inverse_lower(density.cholesky), 0)
+        return _single(potential, start, normal.factor, inverse_lower(normal.factor), 0)
     lower, width = potential.lower, potential.upper - potential.lower
-    variance = jnp.sum(density.cholesky**2, axis=1)
-    m = (density.mean - lower) / width
+    variance = jnp.sum(normal.factor**2, axis=1)
+    m = (normal.mean - lower) / width
     scaled = precision * width[:, None] * width[None, :]
     t = jnp.where(circle, m, _wall_start(m, variance / width**2))
 
@@ -176,7 +182,7 @@ def _search(potential: AbstractPotential, state: Float[Array, " d"]) -> Modes:
     log_weights = log_weights - jax.nn.logsumexp(log_weights)
     count = jnp.sum(log_weights > np.log(1e-6), dtype=jnp.int32)
     densities = jnp.asarray(NUM_PROBES + NUM_STARTS * (NUM_DESCENT + 1), jnp.int32)
-    gradients = jnp.asarray(NUM_STARTS * (NUM_DESCENT + 1 + d), jnp.int32)
+    gradients = jnp.asarray(search_gradients(d), jnp.int32)
     covariances = jax.vmap(covariance_of)(factors)
     return Modes(
         ends,
@@ -195,18 +201,20 @@ def _search(potential: AbstractPotential, state: Float[Array, " d"]) -> Modes:
 
 @functools.cache
 def _probes(lower: tuple[float, ...], upper: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Low-discrepancy points of the box, and the 2d + 2 nearest neighbours of each (itself included).
-
-    Multiples of (1/φ, 1/φ², …, 1/φᵈ) modulo 1, with φ the positive root of φ^(d+1) = φ + 1 (Roberts 2018).
-    """
+    """Low-discrepancy points of the box, and the 2d + 2 nearest neighbours of each (itself included)."""
     d = len(lower)
-    phi = 2.0
-    for _ in range(60):
-        phi = (1 + phi) ** (1 / (d + 1))
-    cube = (0.5 + np.arange(1, NUM_PROBES + 1)[:, None] / phi ** np.arange(1, d + 1)) % 1
+    cube = low_discrepancy(NUM_PROBES, d)
     distances = np.sum((cube[:, None] - cube[None, :]) ** 2, axis=-1)
     neighbours = np.argsort(distances, axis=1, kind="stable")[:, : 2 * d + 2]
     return np.asarray(lower) + (np.asarray(upper) - np.asarray(lower)) * cube, neighbours
+
+
+def low_discrepancy(num: int, d: int) -> Float[np.ndarray, "num d"]:
+    """Points of the unit cube: multiples of (1/φ, 1/φ², …, 1/φᵈ) modulo 1, with φ^(d+1) = φ + 1 (Roberts 2018)."""
+    phi = 2.0
+    for _ in range(60):
+        phi = (1 + phi) ** (1 / (d + 1))
+    return (0.5 + np.arange(1, num + 1)[:, None] / phi ** np.arange(1, d + 1)) % 1
 
 
 def _descend(

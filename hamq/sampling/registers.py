@@ -17,7 +17,6 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 from jaxtyping import Array, Float, PyTree
 
-from hamq.problem.kernel import ProductDensity
 from hamq.sampling.walls import AbstractPotential, LogitPotential, SigmoidPotential
 
 CHAINS_PER_BLOCK, WARPS = 64, 2
@@ -27,7 +26,7 @@ def fits_registers(potential: AbstractPotential) -> bool:
     """Whether the kernel can do it: product densities on boxes without circles, in float32, on a GPU."""
     return (
         jax.default_backend() == "gpu"
-        and isinstance(potential.density, ProductDensity)
+        and potential.density.is_elementwise
         and isinstance(potential, (LogitPotential, SigmoidPotential))
         and potential.is_circle is None
         and potential.lower.dtype == jnp.float32

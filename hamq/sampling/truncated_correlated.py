@@ -14,7 +14,7 @@ from jax.scipy.special import ndtri
 from jaxtyping import Array, Bool, Float, Int
 
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import CorrelatedDensity
+from hamq.problem.kernels.kernel import Normal
 from hamq.problem.normal import log_interval_mass
 from hamq.problem.small_matrix import cholesky, inverse_lower
 from hamq.sampling.truncated_normal import truncated_normal
@@ -41,17 +41,18 @@ class Ordered(NamedTuple):
         return log_interval_mass(*ends, (self.upper[j] - self.lower[j]) / std)
 
 
-def in_order(grid: Grid, density: CorrelatedDensity) -> Ordered:
-    columns = [density.cholesky[:, k, None] * density.cholesky[None, :, k] for k in range(grid.dimension)]
+def in_order(grid: Grid, normal: Normal) -> Ordered:
+    root = jnp.diag(normal.factor) if normal.is_product else normal.factor
+    columns = [root[:, k, None] * root[None, :, k] for k in range(grid.dimension)]
     covariance = jnp.sum(jnp.stack(columns), axis=0)
     std = jnp.sqrt(jnp.diagonal(covariance))
     lower, upper = (jnp.asarray(ends, std.dtype) for ends in (grid.lower, grid.upper))
     circle = jnp.asarray(grid.periodic)
-    hits = log_interval_mass((lower - density.mean) / std, (upper - density.mean) / std, (upper - lower) / std)
+    hits = log_interval_mass((lower - normal.mean) / std, (upper - normal.mean) / std, (upper - lower) / std)
     order = jnp.argsort(jnp.where(circle, 0, hits))
     factor = cholesky(covariance[order][:, order])
     none = jnp.zeros_like(std)
-    given = Ordered(order, lower[order], upper[order], circle[order], density.mean[order], factor, none)
+    given = Ordered(order, lower[order], upper[order], circle[order], normal.mean[order], factor, none)
     return given._replace(log_most=_largest_masses(given))
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, ScalarLike
 
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import AbstractDensity, ProductDensity, UserDensity
+from hamq.problem.kernels.kernel import AbstractDensity
 from hamq.types import Walls
 
 
@@ -78,7 +78,7 @@ class AbstractPotential(eqx.Module):
     @property
     def wraps(self) -> np.ndarray:
         """Axes on which y and y + width are the same point: circles, unless the density is lifted to the line."""
-        return self.circle & isinstance(self.density, UserDensity)
+        return self.circle & (not self.density.is_lifted)
 
     def where_circle(self, on_circle: Array | float, elsewhere: Array) -> Array:
         return elsewhere if self.is_circle is None else jnp.where(self.is_circle, on_circle, elsewhere)
@@ -111,8 +111,7 @@ class LogitPotential(AbstractPotential):
         return -away - 2 * jnp.log1p(jnp.exp(-away))
 
     def energy_of_axis(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
-        """The summands of `energy` of a product density without circles, one per axis."""
-        assert isinstance(self.density, ProductDensity)
+        """The summands of `energy` of an elementwise density without circles, one per axis."""
         return -self.density.log_of_axes(self.place(y)) - self._log_volumes(y)
 
 
@@ -162,8 +161,7 @@ class SigmoidPotential(AbstractPotential):
         return jax.nn.softplus(above) + jax.nn.softplus(below)
 
     def energy_of_axis(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
-        """The summands of `energy` of a product density without circles, one per axis."""
-        assert isinstance(self.density, ProductDensity)
+        """The summands of `energy` of an elementwise density without circles, one per axis."""
         return -self.density.log_of_axes(y) + self._walls(y)
 
     def gradient_from(self, y, force):

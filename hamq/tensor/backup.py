@@ -81,15 +81,17 @@ def _values_and_parts(bellman: Bellman, cores: Array, states: Float[Array, "T d"
     return rewards + jnp.asarray(problem.discount, rewards.dtype) * values, (rewards, prepared)
 
 
-def greedy(bellman: Bellman, cores: Array, starts: Int[Array, "W k"], states: Float[Array, "T d"], own: Array) -> Greedy:
-    """The best action of every state: from one of its own `[T, k]`, and from shared starts.
+def greedy(
+    bellman: Bellman, cores: Array, starts: Int[Array, "W k"], states: Float[Array, "T d"], own: Array, is_fixed: Array
+) -> Greedy:
+    """The best action of every state: from one of its own `[T, k]`, and from shared starts; its own one where it is fixed.
 
     What `evaluate` needs of it comes along: the user's functions are then in one program, and drawn once.
     """
     every = jnp.concatenate([own[None], jnp.broadcast_to(starts[:, None, :], (len(starts), *own.shape))])
     nothing = (jnp.zeros(len(states), jnp.float32), bellman.expectation.blank(len(states)))
     values, levels, (rewards, prepared) = best_and_more(
-        bellman.choices, lambda levels: _values_and_parts(bellman, cores, states, levels), every, nothing
+        bellman.choices, lambda levels: _values_and_parts(bellman, cores, states, levels), every, nothing, is_fixed
     )
     is_ended = ended(bellman.problem, states)
     shares = jnp.where(is_ended, 1, shares_of(prepared, len(states)))
@@ -176,7 +178,8 @@ class Engine:
         cores = of((grid.dimension, rank, max(grid.points) * rank), np.float32)
         states = of((self._chunk, grid.dimension), np.float32)
         levels = of((self._chunk, self.bellman.choices.num_actuators), np.int32)
-        made = self._program(greedy, (cores, self.starts), (states, levels), compile_beside)
+        fixed = of((self._chunk,), bool)
+        made = self._program(greedy, (cores, self.starts), (states, levels, fixed), compile_beside)
         self._program(value_at, (cores,), (states,), compile_beside)
         self._program(evaluate, (cores,), (made.kept,), compile_beside)
 
@@ -215,10 +218,18 @@ class Engine:
             own = np.broadcast_to(self.bellman.choices.middle(), (len(states), self.bellman.choices.num_actuators))
         self.reads += len(states)
         self.pairs += len(states) * self.pairs_per_state
-        chunks = self._chunks(greedy, (cores, self.starts), (states, own), finish)
+        chunks = self._chunks(greedy, (cores, self.starts), (states, own, np.zeros(len(states), bool)), finish)
         values, levels, self.shares = (_joined([chunk[i] for chunk in chunks], len(states)) for i in range(3))
         self._require_finite(values, states, levels)
         return np.asarray(values, np.float64), levels, [chunk.kept for chunk in chunks]
+
+    def prepared(self, rank: int, states: np.ndarray, levels: np.ndarray) -> Any:
+        """What the expectation prepares for given pairs, by the program of a solve at this rank: none is compiled for it."""
+        grid = self.bellman.problem.grid
+        cores = jax.device_put(np.zeros((grid.dimension, rank, max(grid.points) * rank), np.float32))
+        rows = (states, levels, np.ones(len(states), bool))
+        chunks = self._chunks(greedy, (cores, self.starts), rows, lambda done: done.kept.prepared)
+        return jax.tree.map(lambda *parts: _joined(list(parts), len(states)), *chunks)
 
     def _require_finite(self, values: np.ndarray, states: np.ndarray, levels: np.ndarray) -> None:
         bad = np.flatnonzero(~np.isfinite(values))

@@ -12,7 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from hamq.problem.problem import Problem
 
@@ -73,12 +73,18 @@ def best(choices: Choices, values: Values, starts: Int[Array, "T k"]) -> tuple[F
 
 
 def best_and_more(
-    choices: Choices, values: ValuesAndMore, starts: Int[Array, "W T k"], nothing: Any
+    choices: Choices,
+    values: ValuesAndMore,
+    starts: Int[Array, "W T k"],
+    nothing: Any,
+    is_fixed: Bool[Array, " T"] | bool = False,
 ) -> tuple[Float[Array, " T"], Int[Array, "T k"], Any]:
     """(value, levels, what `values` gave beside it) of the best action found, from some starts per state.
 
     `nothing` has the shapes of that for one action per state. All starts share one loop: what is in it is compiled once.
+    A state that `is_fixed` keeps the action of its first start: the same program then asks for one pair.
     """
+    own, is_fixed = starts[0], jnp.broadcast_to(jnp.asarray(is_fixed), starts.shape[1:2])
     sizes = jnp.asarray(choices.sizes, jnp.int32)
     levels = jnp.arange(max(choices.sizes), dtype=jnp.int32)
 
@@ -87,17 +93,18 @@ def best_and_more(
         candidates = jnp.broadcast_to(chosen[:, None, :], (chosen.shape[0], len(levels), chosen.shape[1]))
         candidates = jnp.where(jnp.arange(chosen.shape[1])[None, None, :] == i, tried[None, :, None], candidates)
         found, more = values(candidates)
-        top = jnp.argmax(found, axis=1)
-        more = jax.tree.map(lambda leaf: leaf[jnp.arange(len(top)), top], more)
-        return jnp.max(found, axis=1), chosen.at[:, i].set(tried[top]), more
+        top = jnp.where(is_fixed, own[:, i], jnp.argmax(found, axis=1))
+        value, more = jax.tree.map(lambda leaf: leaf[jnp.arange(len(top)), top], (found, more))
+        return value, chosen.at[:, i].set(tried[top]), more
 
     if choices.num_actuators == 1:
-        return improve(0, starts[0])
+        return improve(0, own)
     num_steps = NUM_SWEEPS * choices.num_actuators
 
     def step(number, carry):
         chosen, (value, best_levels, kept) = carry
-        chosen = jnp.where(number % num_steps == 0, starts[number // num_steps], chosen)
+        start = jnp.where(is_fixed[:, None], own, starts[number // num_steps])
+        chosen = jnp.where(number % num_steps == 0, start, chosen)
         found, chosen, more = improve(number % choices.num_actuators, chosen)
         is_last = (number + 1) % num_steps == 0
         is_better = is_last & (found > value)
@@ -109,4 +116,4 @@ def best_and_more(
         return chosen, (value, better(chosen, best_levels), jax.tree.map(better, more, kept))
 
     empty = jnp.full((starts.shape[1],), -jnp.inf, jnp.float32)
-    return jax.lax.fori_loop(0, len(starts) * num_steps, step, (starts[0], (empty, starts[0], nothing)))[1]
+    return jax.lax.fori_loop(0, len(starts) * num_steps, step, (own, (empty, own, nothing)))[1]

@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Shaped
 
-from hamq.problem.kernel import CorrelatedDensity, GaussianKernel, ProductDensity
 from hamq.problem.problem import Problem
 from hamq.sampling.draws import AbstractSampler
 from hamq.sampling.exhaustive import Exhaustive
@@ -24,10 +23,11 @@ from hamq.sampling.iid import IID
 from hamq.sampling.importance import Importance
 from hamq.tensor.choice import Choices
 from hamq.tensor.contraction import Axes, Order, contract, interpolate, make_axes
-from hamq.tensor.fitting import blank, choose_law
+from hamq.tensor.fitting import Surveyor, blank, choose_law
 from hamq.tensor.gaussian import cut_draws, shared_normals
 from hamq.tensor.law import TiltedLaw, effective_share, tilted_draws
 from hamq.tensor.weights import expected_weights
+from hamq.types import HamqError
 
 TRAJECTORY_STEP = 0.4
 """Leapfrog step of weighted trajectories, in standard deviations of the fitted normal law."""
@@ -82,12 +82,12 @@ class ExactExpectation(AbstractExpectation):
     order: Order
 
     def prepare(self, state, action):
-        density = self.problem.density(state, action)
-        assert isinstance(density, ProductDensity)
+        normal = self.problem.density(state, action).normal
+        assert normal is not None
         order = jnp.asarray(self.order)
         axes, num_nodes = make_axes(self.problem.grid, self.order), max(self.problem.grid.points)
         each = jax.vmap(lambda axis, mean, std: expected_weights(axis, mean, std, num_nodes))
-        return NodeWeights(each(axes, density.mean[order], density.std[order]))
+        return NodeWeights(each(axes, normal.mean[order], normal.factor[order]))
 
     def blank(self, count):
         return NodeWeights(jnp.zeros((count, self.problem.grid.dimension, max(self.problem.grid.points)), jnp.float32))
@@ -105,9 +105,9 @@ class GaussianExpectation(AbstractExpectation):
     order: Order
 
     def prepare(self, state, action):
-        density = self.problem.density(state, action)
-        assert isinstance(density, (ProductDensity, CorrelatedDensity))
-        points, log_weights = cut_draws(density, self.problem.grid, self.normals)
+        normal = self.problem.density(state, action).normal
+        assert normal is not None
+        points, log_weights = cut_draws(normal, self.problem.grid, self.normals)
         return Cloud(points[jnp.asarray(self.order)], jax.nn.softmax(log_weights))
 
     def blank(self, count):
@@ -130,7 +130,7 @@ class TiltedExpectation(AbstractExpectation):
         return Cloud(points[jnp.asarray(self.order)], weights)
 
     def blank(self, count):
-        return _blank_cloud(count, self.law.normals)
+        return _blank_cloud(count, self.law.numbers)
 
     @property
     def cost(self):
@@ -148,45 +148,46 @@ def _blank_cloud(count: int, normals: Float[Array, "d n"]) -> Cloud:
 
 def best_sampler(problem: Problem) -> AbstractSampler:
     """What measured best (docs/high_dimension.md): exact sums, draws of a cut normal law, or importance draws."""
-    if problem.is_product:
+    is_normal = problem.kernel.normal is not None
+    if problem.is_product and is_normal:
         return Exhaustive()
-    return IID(32) if isinstance(problem.kernel, GaussianKernel) else Importance(256)
+    return IID(32) if is_normal else Importance(256)
 
 
 def make_expectation(
-    problem: Problem, sampler: AbstractSampler, choices: Choices, order: Order, seed: int
+    problem: Problem,
+    sampler: AbstractSampler,
+    choices: Choices,
+    order: Order,
+    seed: int,
+    surveyor: Surveyor | None = None,
 ) -> AbstractExpectation:
-    """The library's samplers, with randomness that all states share."""
+    """The library's samplers, with randomness that all states share; `surveyor` says what a law does at pairs."""
     found = blank_expectation(problem, sampler, order, seed)
     if not isinstance(found, TiltedExpectation):
         return found
-
-    def actions_at(generator, count):
-        return choices.actions(choices.random(generator, count))
-
-    count, steps, step_size = _asked(sampler)
-    return TiltedExpectation(problem, choose_law(problem, actions_at, count, steps, step_size, seed), order)
+    return TiltedExpectation(problem, choose_law(problem, choices, *_asked(sampler), seed, surveyor), order)
 
 
 def blank_expectation(problem: Problem, sampler: AbstractSampler, order: Order, seed: int) -> AbstractExpectation:
     """What `make_expectation` will return, with zeros where it would have to be fitted: enough to compile for."""
-    is_gaussian = isinstance(problem.kernel, GaussianKernel)
+    is_normal = problem.kernel.normal is not None
     if isinstance(sampler, Exhaustive):
-        if not problem.is_product:
-            raise ValueError(
-                f"solve_tensor: sampler Exhaustive needs a law that is a product over the axes, and {problem.name} has "
-                "none; use IID for a Gaussian kernel, HMC or Importance for others."
+        if not (problem.is_product and is_normal):
+            raise HamqError(
+                "solve_tensor: sampler Exhaustive needs a normal law that is a product over the axes, and "
+                f"{problem.name} has none; use IID for a Gaussian kernel, HMC or Importance for others."
             )
         return ExactExpectation(problem, order)
     if isinstance(sampler, IID):
-        if not is_gaussian:
-            raise ValueError(
+        if not is_normal:
+            raise HamqError(
                 f"solve_tensor: sampler IID needs a GaussianKernel, and {problem.name} has an unnormalised one; "
                 "use HMC or Importance."
             )
         return GaussianExpectation(problem, _normals(sampler.num_samples, problem, seed), order)
     if not isinstance(sampler, (HMC, Importance)):
-        raise ValueError(f"solve_tensor: sampler must be IID, HMC, Importance or Exhaustive, got {sampler!r}.")
+        raise HamqError(f"solve_tensor: sampler must be IID, HMC, Importance or Exhaustive, got {sampler!r}.")
     return TiltedExpectation(problem, blank(problem, *_asked(sampler)), order)
 
 

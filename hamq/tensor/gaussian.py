@@ -20,7 +20,7 @@ from jax.scipy.special import ndtri
 from jaxtyping import Array, Float
 
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import CorrelatedDensity, ProductDensity
+from hamq.problem.kernels.kernel import Normal
 
 FARTHEST = 10.0
 """Standard deviations beyond which a tail has its own formulas: float32 holds Φ(−13), not less."""
@@ -111,21 +111,18 @@ def tilt_of(
     return jax.lax.fori_loop(0, NUM_PASSES, look, jnp.zeros_like(mean))
 
 
-def cut_draws(
-    density: ProductDensity | CorrelatedDensity, grid: Grid, z: Float[Array, "d n"]
-) -> tuple[Float[Array, "d n"], Float[Array, " n"]]:
+def cut_draws(normal: Normal, grid: Grid, z: Float[Array, "d n"]) -> tuple[Float[Array, "d n"], Float[Array, " n"]]:
     """(points, log-weights up to a constant) of a normal cut to the box; circles are not cut."""
     far = 1e6
     circle = np.asarray(grid.periodic)
     lower = jnp.asarray(np.where(circle, -far, grid.lower), z.dtype)
     upper = jnp.asarray(np.where(circle, far, grid.upper), z.dtype)
-    mean = density.mean
-    if isinstance(density, ProductDensity):
-        std = density.std
+    mean, root = normal.mean, normal.factor
+    if normal.is_product:
+        std = root
         ends = (((end - mean) / std)[:, None] for end in (lower, upper))
         e, _ = cut_normal(z, *(jnp.broadcast_to(end, z.shape) for end in ends))
         return mean[:, None] + std[:, None] * e, jnp.zeros(z.shape[1], z.dtype)  # masses do not depend on the draw
-    root = density.cholesky
 
     def coordinate(so_far, given):
         """Adds e_k·L[:, k] to all coordinates; so_far[k] is then final."""

@@ -12,7 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Shaped
 
 from hamq.problem.grid import Grid
 from hamq.problem.problem import Problem
@@ -24,11 +24,15 @@ PAIRS_PER_CALL, PAIRS_PER_TILE = 128, 8
 class TiltedLaw(eqx.Module):
     """What is the same for all pairs: numbers that were fitted, and the shared random numbers."""
 
-    normals: eqx.AbstractVar[Float[Array, "d n"]]
+    numbers: eqx.AbstractVar[Float[Array, "d n"]]
 
     @abc.abstractmethod
     def draws(self, problem: Problem, state: Array, action: Array) -> tuple[Float[Array, "d n"], Float[Array, " n"]]:
         """(points in the box, weights that sum to one) of ONE pair."""
+
+    @abc.abstractmethod
+    def with_draws(self, num_samples: int) -> "TiltedLaw":
+        """The same law with so many draws per pair."""
 
     @property
     @abc.abstractmethod
@@ -39,6 +43,11 @@ class TiltedLaw(eqx.Module):
     @abc.abstractmethod
     def constants(self) -> tuple:
         """What a compiled program depends on, beside arrays and the problem."""
+
+
+def features_of(state: Float[Array, " d"], action: Shaped[Array, "..."]) -> Float[Array, " features"]:
+    """(1, s, a): what laws are linear in."""
+    return jnp.concatenate([jnp.ones(1, state.dtype), state, jnp.atleast_1d(action)])
 
 
 def tilted_draws(problem: Problem, law: TiltedLaw, state, action) -> tuple[Float[Array, "d n"], Float[Array, " n"]]:
@@ -60,28 +69,37 @@ class Survey(NamedTuple):
     stds: Float[np.ndarray, "P d"]
 
 
+def survey_of(grid: Grid, points: Float[np.ndarray, "P d n"], weights: Float[np.ndarray, "P n"]) -> Survey:
+    """By the draws of pairs, on the host."""
+    points, weights = np.asarray(points, np.float64), np.asarray(weights, np.float64)
+    lower, widths, circle = (np.asarray(each)[:, None] for each in (grid.lower, grid.widths, grid.periodic))
+    places = np.where(circle, np.sin(2 * np.pi * (points - lower) / widths), points)
+    with np.errstate(all="ignore"):
+        shares = 1 / (weights.shape[1] * np.sum(weights**2, axis=1))
+        means = np.einsum("pn,pdn->pd", weights, places)
+        stds = np.sqrt(np.einsum("pn,pdn->pd", weights, (places - means[:, :, None]) ** 2))
+    return Survey(np.where(np.isfinite(shares), shares, 0), means, stds)
+
+
 def shares(problem: Problem, law: TiltedLaw, states: Any, actions: Any) -> Float[np.ndarray, " P"]:
     """The effective share of the law's weights at pairs (states `[P, d]`, actions `[P]` or `[P, k]`); NaN counts as 0."""
     return survey(problem, law, states, actions).shares
 
 
 def survey(problem: Problem, law: TiltedLaw, states: Any, actions: Any) -> Survey:
+    """By a program of its own."""
     states, actions = np.asarray(states, np.float32), np.asarray(actions, np.float32)
 
-    def pair(law, state, action):
-        points, weights = law.draws(problem, state, action)
-        return effective_share(weights), *moments(problem.grid, points, weights)
-
     def trace(law, states, actions):
-        return jax.lax.map(lambda given: pair(law, *given), (states, actions), batch_size=PAIRS_PER_TILE)
+        return jax.lax.map(lambda given: law.draws(problem, *given), (states, actions), batch_size=PAIRS_PER_TILE)
 
     job = ("survey", type(law).__name__, law.constants, problem.kernel.constants, problem.grid)
     found = []
     for start in range(0, len(states), PAIRS_PER_CALL):
         part = [np.resize(array[start:], (PAIRS_PER_CALL, *array.shape[1:])) for array in (states, actions)]
-        found.append(program(job, problem.kernel.functions, trace, law, *part)(law, *part))
-    columns = (np.concatenate([np.asarray(leaf) for leaf in column]) for column in zip(*found, strict=True))
-    return Survey(*(column[: len(states)].astype(np.float64) for column in columns))
+        points, weights = program(job, problem.kernel.functions, trace, law, *part)(law, *part)
+        found.append(survey_of(problem.grid, np.asarray(points), np.asarray(weights)))
+    return Survey(*(np.concatenate(column)[: len(states)] for column in zip(*found, strict=True)))
 
 
 def moments(

@@ -10,7 +10,6 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from hamq.problem.kernel import GaussianKernel
 from hamq.problem.problem import Problem
 from hamq.problem.programs import program
 from hamq.tensor.choice import Choices
@@ -31,18 +30,19 @@ def couplings(problem: Problem, choices: Choices) -> Float[np.ndarray, "d d"]:
     d, widths = grid.dimension, np.asarray(grid.widths)
     states = generator.uniform(grid.lower, grid.upper, (NUM_PROBES, d)).astype(np.float32)
     pairs = (states, choices.actions(choices.random(generator, NUM_PROBES)))
-    if isinstance(problem.kernel, GaussianKernel):
-        trace = jax.vmap(jax.jacfwd(problem.kernel.mean))
+    normal = problem.kernel.normal
+    if normal is not None:
+        trace = jax.vmap(jax.jacfwd(normal.mean))
         jacobians = program("moves", problem.kernel.functions, trace, *pairs)(*pairs)
         strength = np.abs(np.asarray(jacobians, np.float64)).mean(axis=0) * widths[None, :] / widths[:, None]
-        if not callable(problem.kernel.covariance) and not problem.is_product:
-            covariance = np.asarray(problem.kernel.covariance)
+        if not callable(normal.covariance) and not problem.is_product:
+            covariance = np.asarray(normal.covariance)
             std = np.sqrt(np.diag(covariance))
             strength = strength + np.abs(covariance) / np.outer(std, std) / d
     else:
         given = (generator.uniform(grid.lower, grid.upper, (NUM_PROBES, d)).astype(np.float32), *pairs)
-        trace = jax.vmap(jax.jacfwd(jax.grad(problem.kernel.logdensity), argnums=(0, 1)))
-        found = program("curvatures", problem.kernel.functions, trace, *given)(*given)
+        trace = jax.vmap(jax.jacfwd(lambda point, *pair: problem.density(*pair).gradient(point), argnums=(0, 1)))
+        found = program(("curvatures", problem.kernel.constants, grid), problem.kernel.functions, trace, *given)(*given)
         within, across = (np.abs(np.asarray(of_pairs, np.float64)) for of_pairs in found)
         both = np.nan_to_num(within + across).mean(axis=0)
         scale = np.sqrt(np.maximum(np.diag(both), 1e-12))

@@ -8,7 +8,18 @@ import numpy as np
 from jaxtyping import Float
 
 BITS = 30
-POLYNOMIALS = ((0, 0, ()), (1, 0, (1,)), (2, 1, (1, 3)), (3, 1, (1, 3, 1)))
+POLYNOMIALS = (
+    (0, 0, ()),
+    (1, 0, (1,)),
+    (2, 1, (1, 3)),
+    (3, 1, (1, 3, 1)),
+    (3, 2, (1, 1, 1)),
+    (4, 1, (1, 1, 3, 3)),
+    (4, 4, (1, 3, 5, 13)),
+    (5, 2, (1, 1, 5, 5, 17)),
+    (5, 4, (1, 1, 5, 5, 5)),
+    (5, 7, (1, 1, 7, 11, 19)),
+)
 """Degree, coefficients and first direction numbers of each axis (Joe and Kuo)."""
 MAX_DIMENSION = len(POLYNOMIALS)
 
@@ -25,6 +36,14 @@ def sobol(count: int, dimension: int, seed: int) -> Float[np.ndarray, "d n"]:
             bits ^= np.where(index >> j & 1, numbers[j], 0)
         points[axis] = (bits + 0.5) / 2**BITS
     return points
+
+
+def spread_points(count: int, dimension: int, seed: int) -> Float[np.ndarray, "d n"]:
+    """Scrambled Sobol' points where they are known, else uniform numbers in pairs u, 1 − u."""
+    if dimension <= MAX_DIMENSION:
+        return sobol(count, dimension, seed)
+    half = np.random.default_rng(seed).uniform(size=(dimension, -(-count // 2)))
+    return np.concatenate([half, 1 - half], axis=1)[:, :count]
 
 
 def _direction_numbers(degree: int, coefficients: int, first: tuple[int, ...]) -> list[int]:

@@ -8,27 +8,30 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int
 
-from hamq.exact.solution import History
+from hamq.notebook import held, map_of
 from hamq.problem.actions import ProductActions
 from hamq.problem.problem import Problem
+from hamq.solution import AbstractSolution, History, for_each
 from hamq.tensor import train
 from hamq.tensor.backup import Bellman, Engine
 from hamq.tensor.choice import make_choices
 from hamq.tensor.contraction import padded
 from hamq.tensor.effective import Effective
 from hamq.tensor.train import Train
+from hamq.types import HamqError
 
 MAX_LISTED = 2**20
 """Values that `q` returns at most."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class TensorSolution:
+class TensorSolution(AbstractSolution):
     """V between the nodes is multilinear; Q, policy and actions come from one backup of it with the solver's draws.
 
     `cores[k]` `[r, n, r']` belongs to axis `order[k]` of the grid. `residual` is the rms of (backup − V) over held-out
     states as a part of the rms of V; how far V can be from V* is another question (docs/high_dimension.md). `effective`
-    says how many of the draws behind a backup carry its weight; None where the solution was loaded.
+    says how many of the draws behind a backup carry its weight; None where the solution was loaded. `origin` is what made
+    it, as its run folder says it (runs/config.py).
     """
 
     problem: Problem
@@ -40,10 +43,27 @@ class TensorSolution:
     residual: float
     engine: Engine
     effective: Effective | None = None
+    origin: Any = None
 
     @property
     def ranks(self) -> tuple[int, ...]:
         return train.ranks(self.cores)
+
+    def value_at(self, states: Any) -> Any:
+        """V of each state, multilinear between the nodes: `[B]`, or a number."""
+        return for_each(self.value, states)
+
+    def q_at(self, states: Any) -> Any:
+        """Q of every action in each state, one backup of V: `[B, A]`, or `[A]`; refused where there are too many to list."""
+        return for_each(self.q, states)
+
+    def act(self, states: Any) -> Any:
+        """The best actions found, by one backup of V: `[B]` or `[B, k]`, or one action."""
+        return for_each(self.actions, states)
+
+    def table(self) -> Float[np.ndarray, "S A"]:
+        """Q at all nodes, by one backup of V; refused where there are too many to list."""
+        return self.q(self.problem.grid.states())
 
     def value(self, states: Any) -> Float[np.ndarray, " B"]:
         """V at states `[B, d]`, of the grid or between."""
@@ -58,7 +78,7 @@ class TensorSolution:
         states = self._checked(states)
         problem = self.problem
         if problem.num_actions * max(len(states), 1) > MAX_LISTED:
-            raise ValueError(
+            raise HamqError(
                 f"TensorSolution.q would list {problem.num_actions:.3g} actions for {len(states)} states, more than "
                 f"{MAX_LISTED:,} values; use actions(states), which maximises one actuator after the other."
             )
@@ -76,14 +96,21 @@ class TensorSolution:
         return self.engine.bellman.choices.actions(levels).astype(np.float64)
 
     def action(self, state: Any) -> Any:
-        """The best action of one state `[d]`: a number, or a vector `[k]`."""
-        found = self.actions(np.asarray(state)[None, :])[0]
-        return float(found) if found.ndim == 0 else found
+        """`act`, by its name of version 0.1."""
+        return self.act(state)
 
     def action_gap(self, states: Any) -> Float[np.ndarray, " B"]:
         """max_a Q over all actions minus Q of the action that was found: what coordinate-wise search leaves."""
         best = self.q(states).max(axis=1)
         return np.maximum(best - self.backup(states), 0)
+
+    def _map(self) -> str:
+        """V, which is at hand; the policy would take a backup of every state that is shown."""
+        names, points = self.problem.axis_names, self.problem.grid.points
+        nodes = np.tile([n // 2 for n in points], (points[0] * points[1], 1))
+        nodes[:, :2] = np.indices(points[:2]).reshape(2, -1).T
+        values = train.entries(self.cores, nodes[:, list(self.order)]).reshape(points[:2])
+        return map_of(values, (names[0], names[1]), "V" + held(points))
 
     def __repr__(self) -> str:
         return f"TensorSolution({self.problem.name!r}: ranks up to {max(self.ranks)}; {self.result})"
@@ -98,7 +125,7 @@ class TensorSolution:
     def _numbers(self, levels: Int[np.ndarray, "B k"]) -> np.ndarray:
         sizes = self.engine.bellman.choices.sizes
         if math.prod(sizes) >= 2**63:
-            raise ValueError(
+            raise HamqError(
                 f"TensorSolution.policy: {math.prod(sizes):.3g} actions have no numbers of 64 bits; use actions(states)."
             )
         return np.asarray(np.ravel_multi_index(tuple(levels.T), sizes))
@@ -106,9 +133,9 @@ class TensorSolution:
     def _checked(self, states: Any) -> Float[np.ndarray, "B d"]:
         states, d = np.asarray(states, np.float32), self.problem.grid.dimension
         if states.ndim != 2 or states.shape[1] != d:
-            raise ValueError(f"states must have the shape [B, {d}], got {list(states.shape)}; one state s is s[None].")
+            raise HamqError(f"states must have the shape [B, {d}], got {list(states.shape)}; one state s is s[None].")
         if not np.all(np.isfinite(states)):
-            raise ValueError(f"state {int(np.argwhere(~np.isfinite(states))[0][0])} is not finite.")
+            raise HamqError(f"state {int(np.argwhere(~np.isfinite(states))[0][0])} is not finite.")
         return states
 
 

@@ -18,9 +18,9 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int
 
-from hamq.exact.solution import History
 from hamq.problem.problem import Problem
 from hamq.sampling.draws import AbstractSampler
+from hamq.solution import History
 from hamq.tensor import cross, train
 from hamq.tensor.backup import Bellman, Engine
 from hamq.tensor.choice import make_choices
@@ -30,10 +30,11 @@ from hamq.tensor.effective import Effective, effective_draws, in_words, lacks_dr
 from hamq.tensor.expectation import best_sampler, blank_expectation, make_expectation
 from hamq.tensor.least_squares import Groups, compile_fit, fit, make_groups
 from hamq.tensor.ordering import find_order
+from hamq.tensor.pilot import Pilot
 from hamq.tensor.settings import TensorSettings, resolve
 from hamq.tensor.solution import TensorSolution
 from hamq.tensor.train import Train
-from hamq.types import Key, as_key
+from hamq.types import HamqError, Key, as_key
 
 NUM_HELD_OUT = 1024
 NUM_SWEPT = 2
@@ -118,13 +119,18 @@ class Run:
         self.points = tuple(problem.grid.points[axis] for axis in self.order)
         compile_fits(self, settings.rank)
         sampler = best_sampler(problem) if settings.sampler is None else settings.sampler
-        expectation = make_expectation(problem, sampler, choices, self.order, seed)
+        self.pilot = Pilot(problem, choices, self.order, settings.num_starts, settings.rank)
+        expectation = make_expectation(problem, sampler, choices, self.order, seed, self.pilot.survey)
         self.engine = Engine(Bellman(problem, choices, expectation, self.order), settings.num_starts)
         self.held_out = self.engine.states(self.random_nodes(NUM_HELD_OUT, 1))
         self.began = time.monotonic()
 
     def random_nodes(self, count: int, stream: int) -> Int[np.ndarray, "P d"]:
         return np.random.default_rng([self.seed, stream]).integers(0, self.points, (count, len(self.points)))
+
+    def tenth_of(self, num_samples: int) -> float:
+        """Effective draws that nine in ten pairs would have of so many."""
+        return self.pilot.tenth_of(self.engine.bellman.expectation, self.held_out, num_samples)
 
     def padded(self, state: State) -> jax.Array:
         return jax.device_put(padded(state.value, state.rank))
@@ -286,7 +292,7 @@ def measured(run: Run, state: State) -> State:
     residuals = (*state.residuals, missing)
     effective = effective_draws(run.engine.shares, run.engine.bellman.expectation.cost.samples)
     if state.effective is None or not lacks_draws(state.effective):  # said once
-        require_draws(run.problem.name, effective)
+        require_draws(run.problem.name, effective, run.tenth_of)
     done = {"num_done": state.num_done + 1, "residuals": residuals, "effective": effective}
     return state._replace(shift=run.pull * mean, best=best, **done)
 
@@ -312,11 +318,12 @@ def _is_over(run: Run, state: State) -> bool:
 def _sentence(run: Run, state: State, rows: list[Row]) -> str:
     found, last = state.best[1], rows[-1]
     assert state.effective is not None
+    of_v = "of V in the sampled problem" if state.effective.draws else "of V"
     spent = f"{last.reads:,} backups, {last.samples:,} draws{in_words(state.effective)}"
     size = max(train.ranks(state.best[0]))
     if found <= run.settings.tolerance:
-        return f"residual {found:.2%} of V at rank {size} after {len(rows)} iterations ({spent})"
-    head = f"residual {found:.2%} of V at rank {size} where {run.settings.tolerance:.2%} was asked for"
+        return f"residual {found:.2%} {of_v} at rank {size} after {len(rows)} iterations ({spent})"
+    head = f"residual {found:.2%} {of_v} at rank {size} where {run.settings.tolerance:.2%} was asked for"
     if not _is_exhausted(state):
         return f"{head}, and still falling after {len(rows)} iterations; use more iterations ({spent})"
     if min(state.residuals) > HELPFUL * state.before:
@@ -360,9 +367,9 @@ def saved(run: Run, state: State, rows: list[Row]) -> dict[str, np.ndarray]:
 
 def restored(run: Run, arrays: dict[str, np.ndarray]) -> tuple[State, list[Row]]:
     if "counts" not in arrays:
-        raise ValueError("solve_tensor: resume has no 'counts'; give it what `checkpoint()` of an Iterate returned.")
+        raise HamqError("solve_tensor: resume has no 'counts'; give it what `checkpoint()` of an Iterate returned.")
     if tuple(arrays["order"].tolist()) != run.order:
-        raise ValueError(
+        raise HamqError(
             f"solve_tensor: resume has the axes in the order {arrays['order'].tolist()}, this run in {list(run.order)}; "
             "resume with the problem and order it was started with."
         )
@@ -373,7 +380,7 @@ def restored(run: Run, arrays: dict[str, np.ndarray]) -> tuple[State, list[Row]]
     sets = Sets(*(tuple(arrays[f"{name}/{k}"] for k in range(d + 1)) for name in ("left", "right")))
     residuals = tuple(arrays["residuals"].tolist())
     if "effective" not in arrays:
-        raise ValueError("solve_tensor: resume is a checkpoint of an earlier version, without effective draws; start anew.")
+        raise HamqError("solve_tensor: resume is a checkpoint of an earlier version, without effective draws; start anew.")
     draws, *numbers = arrays["effective"].tolist()
     effective = Effective(int(draws), *numbers)
     state = State(value, sets, rank, num_done, shift, arrays.get("levels"), (best, least), before, residuals, effective)

@@ -21,11 +21,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
-from scipy.special import ndtri
 
 from hamq.problem.grid import Grid
-from hamq.problem.small_matrix import solve_positive
-from hamq.tensor.gaussian import ndtr
+from hamq.problem.small_matrix import eliminated
 from hamq.tensor.law import TiltedLaw
 from hamq.tensor.sobol import sobol
 
@@ -55,18 +53,21 @@ RIDGE = 1e-4
 
 
 class TableLaw(TiltedLaw):
-    """The shared numbers of the draws, and how often the window is narrowed."""
+    """The shared numbers of the draws, uniform from 0 to 1, and how often the window is narrowed."""
 
-    normals: Float[Array, "d n"]
+    numbers: Float[Array, "d n"]
     levels: Int[Array, ""]
+
+    def with_draws(self, num_samples):
+        return make_table_law(self.numbers.shape[0], num_samples, int(self.levels), 0)
 
     @property
     def num_nodes(self) -> int:
-        return TABLES[self.normals.shape[0]].num_nodes
+        return TABLES[self.numbers.shape[0]].num_nodes
 
     @property
     def cost(self) -> tuple[int, int, int]:
-        d, n = self.normals.shape
+        d, n = self.numbers.shape
         return n, n + self.num_nodes**d, 0
 
     @property
@@ -76,19 +77,19 @@ class TableLaw(TiltedLaw):
     def draws(self, problem, state, action):
         grid, density = problem.grid, problem.density(state, action)
         log = jax.vmap(density.log)
-        nodes, logs = _narrowed(log, grid, self.levels, self.num_nodes, self.normals.dtype)
+        nodes, logs = _narrowed(log, grid, self.levels, self.num_nodes, self.numbers.dtype)
         values = jnp.exp(logs - jnp.max(logs))
         even = UNIFORM / (1 - UNIFORM) * jnp.mean(values)
-        places, base = _invert_axes(values + even, ndtr(self.normals))
+        places, base = _invert_axes(values + even, self.numbers)
         spacing = (nodes[:, 1] - nodes[:, 0])[:, None]
         points = nodes[:, :1] + spacing * places
-        log_weights = _finite_logs(log(points.T)) - jnp.log(base) + _calibration(values, places, 1 - even / base)
+        log_weights = finite_logs(log(points.T)) - jnp.log(base) + _calibration(values, places, 1 - even / base)
         return jax.vmap(grid.wrap, 1, 1)(points), jax.nn.softmax(log_weights)
 
 
 def make_table_law(dimension: int, num_samples: int, levels: int, seed: int) -> TableLaw:
-    normals = ndtri(sobol(num_samples, dimension, seed)).astype(np.float32)
-    return TableLaw(jax.device_put(normals), jax.device_put(np.asarray(levels, np.int32)))
+    numbers = sobol(num_samples, dimension, seed).astype(np.float32)
+    return TableLaw(jax.device_put(numbers), jax.device_put(np.asarray(levels, np.int32)))
 
 
 def blank_table_law(dimension: int, num_samples: int) -> TableLaw:
@@ -96,7 +97,7 @@ def blank_table_law(dimension: int, num_samples: int) -> TableLaw:
     return TableLaw(jax.device_put(np.zeros((dimension, num_samples), np.float32)), jax.device_put(np.asarray(0, np.int32)))
 
 
-def _finite_logs(logs: Float[Array, "*n"]) -> Float[Array, "*n"]:
+def finite_logs(logs: Float[Array, "*n"]) -> Float[Array, "*n"]:
     return jnp.where(jnp.isnan(logs), -jnp.inf, logs)
 
 
@@ -110,7 +111,7 @@ def _narrowed(log, grid: Grid, levels: Array, num_nodes: int, dtype):
         (low, high), *_ = carry
         nodes = low[:, None] + (high - low)[:, None] * steps[None]
         mesh = jnp.stack(jnp.meshgrid(*nodes, indexing="ij"), axis=-1).reshape(-1, grid.dimension)
-        logs = _finite_logs(log(mesh)).reshape(shape)
+        logs = finite_logs(log(mesh)).reshape(shape)
         return _smaller_window(grid, nodes, logs), nodes, logs
 
     start = ((lower, upper), jnp.zeros((grid.dimension, num_nodes), dtype), jnp.zeros(shape, dtype))
@@ -142,7 +143,7 @@ def _smaller_window(grid: Grid, nodes: Float[Array, "d K"], logs: Array) -> tupl
 def _marginals(values: Array) -> Float[Array, "d K"]:
     """Masses that sum to one about the nodes of each axis, by the trapezoidal rule: the ends of a circle are one node."""
     d = values.ndim
-    whole = jnp.asarray(_hat_moments(values.shape[0])[0], values.dtype)
+    whole = jnp.asarray(hat_moments(values.shape[0])[0], values.dtype)
     for axis in range(d):
         values = values * jnp.expand_dims(whole, [k for k in range(d) if k != axis])
     sums = jnp.stack([jnp.sum(values, axis=tuple(k for k in range(d) if k != axis)) for axis in range(d)])
@@ -153,14 +154,14 @@ def _invert_axes(values: Array, shares: Float[Array, "d n"]) -> tuple[Float[Arra
     """(places in distances of the nodes, q there, up to a constant) of the interpolant: one axis given those before."""
     marginals = [values]
     for _ in shares[1:]:
-        marginals.insert(0, _running_sums(marginals[0])[..., -1])
+        marginals.insert(0, running_sums(marginals[0])[..., -1])
     num_nodes, n = values.shape[0], shares.shape[1]
     corners = [(jnp.zeros(n, jnp.int32), jnp.ones(n, values.dtype))]  # of the cell of the axes before, and their weights
     places, height = [], jnp.zeros(n, values.dtype)
     for marginal, share in zip(marginals, shares, strict=True):
-        tables = _running_sums(marginal).reshape(-1, num_nodes), marginal.reshape(-1, num_nodes)
-        sums, row = (_mixed(table, corners) for table in tables)
-        left, part, height = _invert(sums, row, share)
+        table = jnp.concatenate([running_sums(marginal), marginal], axis=-1).reshape(-1, 2 * num_nodes)
+        both = _mixed(table, corners)
+        left, part, height = invert(both[:, :num_nodes], both[:, num_nodes:], share)
         corners = [
             (index * num_nodes + left + up, weight * (part if up else 1 - part))
             for index, weight in corners
@@ -171,25 +172,26 @@ def _invert_axes(values: Array, shares: Float[Array, "d n"]) -> tuple[Float[Arra
     return jnp.stack(places), height
 
 
-def _mixed(table: Float[Array, "rows K"], corners: list[tuple[Array, Array]]) -> Float[Array, "n K"]:
+def _mixed(table: Float[Array, "rows m"], corners: list[tuple[Array, Array]]) -> Float[Array, "n m"]:
     if len(corners) == 1:
         return jnp.broadcast_to(table, (corners[0][0].shape[0], table.shape[1]))
-    return functools.reduce(jnp.add, [weight[:, None] * table[index] for index, weight in corners])
+    rows = [table.at[index].get(mode="promise_in_bounds") for index, _ in corners]
+    return functools.reduce(jnp.add, [weight[:, None] * row for (_, weight), row in zip(corners, rows, strict=True)])
 
 
-def _running_sums(values: Float[Array, "... K"]) -> Float[Array, "... K"]:
+def running_sums(values: Float[Array, "... K"]) -> Float[Array, "... K"]:
     """The integral of the piecewise linear function from the first node to each, in distances of the nodes."""
     pieces = 0.5 * (values[..., 1:] + values[..., :-1])
     return jnp.concatenate([jnp.zeros_like(values[..., :1]), jnp.cumsum(pieces, axis=-1)], axis=-1)
 
 
-def _invert(sums: Float[Array, "n K"], values: Float[Array, "n K"], shares: Float[Array, " n"]):
+def invert(sums: Float[Array, "n K"], values: Float[Array, "n K"], shares: Float[Array, " n"]):
     """(node to the left, part of the way to the next, value there) where the running sum has this share of its whole."""
     wanted = shares * sums[:, -1]
     left = jnp.sum(sums[:, 1:-1] <= wanted[:, None], axis=1, dtype=jnp.int32)
 
     def at(table, index):
-        return jnp.take_along_axis(table, index[:, None], axis=1)[:, 0]
+        return jnp.take_along_axis(table, index[:, None], axis=1, mode="promise_in_bounds")[:, 0]
 
     low, high = at(values, left), at(values, left + 1)
     rest = jnp.maximum(wanted - at(sums, left), 0)
@@ -217,18 +219,18 @@ def _calibration(values: Array, places: Float[Array, "d n"], parts: Float[Array,
     missing = jnp.mean(z, axis=1)
     centred = z - missing[:, None]
     covariance = jnp.mean(centred[:, None] * centred[None], axis=2) + RIDGE * jnp.eye(len(z), dtype=z.dtype)
-    return -jnp.sum(solve_positive(covariance, missing[:, None]) * centred, axis=0)
+    return -jnp.sum(eliminated(covariance, missing)[:, None] * centred, axis=0)
 
 
 def _moments(values: Array, pairs: list[tuple[int, int]]) -> tuple[Float[Array, " d"], Float[Array, " pairs"]]:
     """(means, covariances of the pairs of axes) of the interpolant, from the middle of the window, in distances of nodes."""
-    d, powers = values.ndim, jnp.asarray(_hat_moments(values.shape[0]), values.dtype)
+    d, powers = values.ndim, jnp.asarray(hat_moments(values.shape[0]), values.dtype)
+    moments = values
+    for _ in range(d):  # the last axis first, the order of memory; its powers come first
+        moments = jnp.sum(moments[None] * jnp.expand_dims(powers, range(1, d)), axis=-1)
 
     def moment(*axes):
-        rest = values
-        for axis in reversed(range(d)):  # the last axis first: the order of memory
-            rest = jnp.sum(rest * jnp.expand_dims(powers[axes.count(axis)], range(rest.ndim - 1)), axis=-1)
-        return rest
+        return moments[tuple(axes.count(axis) for axis in range(d))]
 
     total = moment()
     mean = jnp.stack([moment(axis) for axis in range(d)]) / total
@@ -236,7 +238,7 @@ def _moments(values: Array, pairs: list[tuple[int, int]]) -> tuple[Float[Array, 
 
 
 @functools.cache
-def _hat_moments(num_nodes: int) -> Float[np.ndarray, "3 K"]:
+def hat_moments(num_nodes: int) -> Float[np.ndarray, "3 K"]:
     """∫ hat_j(x)·x^k dx for k = 0, 1, 2, x from the middle; half hats at the ends."""
     x, whole = np.arange(num_nodes) - (num_nodes - 1) / 2, np.ones(num_nodes)
     whole[[0, -1]] = 0.5

@@ -26,13 +26,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from hamq.problem.kernel import AbstractDensity, CorrelatedDensity
+from hamq.problem.kernels.gaussian import CorrelatedDensity
+from hamq.problem.kernels.kernel import AbstractDensity
 from hamq.problem.problem import Problem
 from hamq.problem.programs import program
 from hamq.sampling.calibration import stein_functions, tilt
 from hamq.sampling.walls import LogitPotential, make_potential
 from hamq.tensor.gaussian import cut_draws, shared_normals
-from hamq.tensor.law import TiltedLaw, tilted_draws
+from hamq.tensor.law import TiltedLaw, features_of, tilted_draws
 
 __all__ = ["NormalLaw", "TiltedLaw", "blank_law", "fit_law", "normal_at", "tilted_draws"]
 
@@ -54,14 +55,19 @@ class NormalLaw(TiltedLaw):
     regression: Float[Array, "d features"]
     root: Float[Array, "d d"]
     precision: Float[Array, "d d"]
-    normals: Float[Array, "d n"]
+    numbers: Float[Array, "d n"]
     momenta: Float[Array, "steps d n"]
     step_size: float = eqx.field(static=True)
     is_corrected: Bool[Array, ""] = eqx.field(converter=_as_flag)
 
+    def with_draws(self, num_samples):
+        normals, momenta = _shared(num_samples, self.numbers.shape[0], self.momenta.shape[0], 0)
+        arrays = (jax.device_put(array.astype(np.float32)) for array in (normals, momenta))
+        return dataclasses.replace(self, **dict(zip(("numbers", "momenta"), arrays, strict=True)))
+
     @property
     def cost(self) -> tuple[int, int, int]:
-        n, steps = self.normals.shape[1], self.momenta.shape[0]
+        n, steps = self.numbers.shape[1], self.momenta.shape[0]
         return n, n, n * (steps + 1) + 1
 
     @property
@@ -77,7 +83,7 @@ class NormalLaw(TiltedLaw):
 
 def normal_at(law: NormalLaw, density: AbstractDensity, state, action, grid) -> CorrelatedDensity:
     """The fitted normal law of one pair."""
-    mean = times_columns(law.regression, _features(state, action))
+    mean = times_columns(law.regression, features_of(state, action))
     lower, upper = jnp.asarray(grid.lower, state.dtype), jnp.asarray(grid.upper, state.dtype)
     inside = jnp.where(jnp.asarray(grid.periodic), mean, jnp.clip(mean, lower, upper))
     moved = inside + times_columns(law.root, times_columns(law.root.T, density.gradient(inside)))
@@ -93,7 +99,7 @@ def _carried(problem: Problem, law: NormalLaw, state, action):
     """(potential, y `[d, n]`, log-weights, ∇U at y) of the draws after their trajectories."""
     density = problem.density(state, action)
     base = normal_at(law, density, state, action, problem.grid)
-    points, log_base = cut_draws(base, problem.grid, law.normals)
+    points, log_base = cut_draws(base.normal, problem.grid, law.numbers)
     target = make_potential("logit", density, problem.grid, 1.0)
     start = make_potential("logit", base, problem.grid, 1.0)
     assert isinstance(target, LogitPotential) and isinstance(start, LogitPotential)
@@ -143,10 +149,6 @@ def _carry(target: LogitPotential, start: LogitPotential, scale, y, momenta, ste
     return y, gradient, gain - energy
 
 
-def _features(state, action) -> Array:
-    return jnp.concatenate([jnp.ones(1, state.dtype), state, jnp.atleast_1d(action)])
-
-
 def fit_law(problem: Problem, actions_at, num_samples: int, num_leapfrog: int, step_size: float, seed: int) -> NormalLaw:
     """The normal law whose score is nearest to the density's, at draws of the law itself; three rounds.
 
@@ -165,11 +167,16 @@ def fit_law(problem: Problem, actions_at, num_samples: int, num_leapfrog: int, s
         root = np.linalg.cholesky(np.linalg.inv(precision))
         draws = (features @ regression.T)[None] + generator.standard_normal((2, NUM_FITTED, d)) @ root.T
         points = np.clip(draws, low, high)
-    momenta = [shared_normals(num_samples, d, seed + 1 + t) for t in range(num_leapfrog)]
-    momenta = np.asarray(momenta).reshape(num_leapfrog, d, num_samples)
-    law = _on_device(regression, root, precision, shared_normals(num_samples, d, seed), momenta, step_size)
+    law = _on_device(regression, root, precision, *_shared(num_samples, d, num_leapfrog, seed), step_size)
     candidates = [law, dataclasses.replace(law, is_corrected=True)]
     return max(candidates, key=lambda law: _evenness(problem, law, states[:NUM_TRIED], actions[:NUM_TRIED]))
+
+
+def _shared(num_samples: int, dimension: int, num_leapfrog: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """(normals `[d, n]`, momenta `[steps, d, n]`)."""
+    momenta = [shared_normals(num_samples, dimension, seed + 1 + t) for t in range(num_leapfrog)]
+    momenta = np.asarray(momenta).reshape(num_leapfrog, dimension, num_samples)
+    return shared_normals(num_samples, dimension, seed), momenta
 
 
 def blank_law(problem: Problem, num_samples: int, num_leapfrog: int, step_size: float) -> NormalLaw:

@@ -11,11 +11,11 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from hamq.cli import main
-from hamq.exact.solution import History, Solution
 from hamq.problem import zoo
 from hamq.report.run_page import Shown, write_run_page
 from hamq.runs.folder import RunFolder
 from hamq.runs.reading import read_run
+from hamq.solution import History, Solution
 from tests.browser.chromium import FLAGS, find_chromium, opened
 from tests.browser.posed import HOSTILE, HOSTILE_PROBLEM, Posed
 from tests.runs.posed_certificates import certificate

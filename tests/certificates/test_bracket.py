@@ -9,10 +9,10 @@ import pytest
 from hamq.certificates.bracket import Bracket, known_from_rewards, make_certificate
 from hamq.certificates.proposal import Proposal
 from hamq.certificates.sampled import Judged, Verified, bracket_of, judge
-from hamq.learning.draws import Cost
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel
+from hamq.problem.kernels.gaussian import GaussianKernel
 from hamq.problem.problem import Problem
+from hamq.solution import Cost
 from tests.certificates.test_proposal import DISCOUNT, ENDS, bent, posed
 
 NO_COST = Cost(0, 0, 0)

@@ -6,13 +6,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import hamq
 from hamq.certificates import certify as module
 from hamq.certificates.certificate import Certificate
 from hamq.certificates.certify import certify
 from hamq.certificates.experiment import evaluations_per_draw, evaluations_to_prepare
 from hamq.exact.value_iteration import solve_exact
+from hamq.problem import zoo
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import UnnormalizedKernel
+from hamq.problem.kernels.unnormalized import UnnormalizedKernel
 from hamq.problem.problem import Problem
 from tests.certificates.test_proposal import ENDS, bent, posed
 from tests.runs.posed_certificates import certificate, partial
@@ -28,7 +30,7 @@ def losses(operator, q, true):
 def test_computed_bounds_are_true_and_close(ends, size):
     operator, true = posed(ends)
     q, exact = bent(true, operator.ended, size), solve_exact(operator.problem, tolerance=1e-9)
-    found = certify(operator.problem, q)
+    found = certify(q, operator.problem)
     assert (found.method, found.confidence, found.draws, found.cost.samples) == ("exact", 1.0, 0.0, 0)
     assert np.all((found.lower <= exact.lower + 1e-12) & (exact.upper <= found.upper + 1e-12))
     error, loss = np.abs(q - true).max(), losses(operator, q, true)
@@ -46,7 +48,7 @@ def test_computed_bounds_are_true_and_close(ends, size):
 def test_the_answer_itself_has_no_error(ends):
     operator, _ = posed(ends)
     exact = solve_exact(operator.problem, tolerance=1e-9)
-    found = certify(operator.problem, exact)
+    found = certify(exact, operator.problem)
     assert found.error < 1e-6 * np.ptp(exact.q)
     assert found.worst_loss < 1e-6 * np.ptp(exact.q)
     assert np.all((found.lower <= exact.upper) & (exact.lower <= found.upper))
@@ -60,7 +62,7 @@ def test_densities_without_a_constant_are_computed_by_quadrature():
     problem = Problem(grid, [-1.0, 1.0], kernel, lambda state, action: state[0] * action, 0.9, name="mine")
     exact = solve_exact(problem, tolerance=1e-7)
     q = exact.q + 0.1 * np.random.default_rng(0).normal(size=exact.q.shape)
-    found = certify(problem, q)
+    found = certify(q, problem)
     assert found.method == "exact"
     assert found.cost.density_evaluations > 0
     assert np.all((found.lower <= exact.upper) & (exact.lower <= found.upper))
@@ -92,24 +94,24 @@ def zeros(problem):
 
 def test_the_strongest_method_that_applies_is_taken(sampled):
     product, correlated, user = (pose(name) for name in ("product", "correlated", "two-modes"))
-    assert certify(product, zeros(product), max_evaluations=1).method == "exact"
+    assert certify(zeros(product), product, max_evaluations=1).method == "exact"
     few = 40_000  # below what the masses of 84 pairs take
-    certify(correlated, zeros(correlated), max_evaluations=few)
+    certify(zeros(correlated), correlated, max_evaluations=few)
     assert sampled == [("guaranteed", few / 84)]
     with pytest.raises(ValueError, match="density evaluations"):
-        certify(correlated, zeros(correlated), max_evaluations=few, method="exact")
+        certify(zeros(correlated), correlated, max_evaluations=few, method="exact")
     large = pose("two-modes", "cell", (30, 30))
-    certify(large, zeros(large), max_evaluations=5_000_000)
+    certify(zeros(large), large, max_evaluations=5_000_000)
     assert sampled[1][0] == "asymptotic"
     with pytest.raises(ValueError, match="density evaluations"):
-        certify(large, zeros(large), max_evaluations=5_000_000, method="exact")
+        certify(zeros(large), large, max_evaluations=5_000_000, method="exact")
     many = 10_000_000
-    certify(user, zeros(user), method="asymptotic", max_evaluations=many)
+    certify(zeros(user), user, method="asymptotic", max_evaluations=many)
     kind, draws = sampled[2]
     assert kind == "asymptotic"
     left = many - evaluations_to_prepare(user, "asymptotic")
     assert draws == pytest.approx(left / 84 / evaluations_per_draw(user, "asymptotic"))
-    certify(product, zeros(product), method="guaranteed")
+    certify(zeros(product), product, method="guaranteed")
     assert sampled[3] == ("guaranteed", 1000)
 
 
@@ -118,10 +120,10 @@ def test_small_budgets_say_what_is_missing(sampled, kind):
     """72 pairs with 1,000 draws each for 95 %: what the sentence asks for is enough."""
     problem = pose("correlated", "cell", (30, 30))
     with pytest.raises(ValueError, match=r"max_evaluations = 100 buys .* takes 72; give at least [\d,]+\.$") as refused:
-        certify(problem, zeros(problem), method=kind, max_evaluations=100)
+        certify(zeros(problem), problem, method=kind, max_evaluations=100)
     needed = int(str(refused.value).rsplit(" ", 1)[1].rstrip(".").replace(",", ""))
     assert needed == pytest.approx(72_000 * evaluations_per_draw(problem, kind), rel=1e-3)
-    certify(problem, zeros(problem), method=kind, max_evaluations=needed)
+    certify(zeros(problem), problem, method=kind, max_evaluations=needed)
     assert sampled == [(kind, 72)]
 
 
@@ -130,7 +132,28 @@ def test_solutions_and_runs_are_taken():
     problem = operator.problem
     exact = solve_exact(problem, tolerance=1e-6)
     for given in (exact, types.SimpleNamespace(q=true.astype(np.float32)), true.tolist()):
-        assert certify(problem, given).error < 1e-4
+        assert certify(given, problem).error < 1e-4
+    assert certify(exact).error == certify(exact.q, problem).error
+
+
+def test_trains_of_small_grids_are_taken():
+    """Judged by one backup of V, as their actions are; the exact answer lies within what is certified."""
+    problem = zoo.double_integrator(points=7, law="linear", discount=0.8)
+    train, exact = hamq.solve_tensor(problem, iterations=20), solve_exact(problem, tolerance=1e-6)
+    table = train.q_at(problem.grid.states())
+    found, compared = certify(train), hamq.compare(train, exact)
+    assert found.error == certify(table, problem).error
+    assert compared == hamq.compare(table, exact)
+    assert compared.sup <= found.error and compared.frobenius < 0.01
+    assert np.all(found.lower <= exact.upper) and np.all(exact.lower <= found.upper)
+
+
+def test_what_is_judged_comes_first(as_user):
+    operator, true = posed("goes on")
+    with pytest.raises(ValueError, match=r"certify: what is judged comes first: certify\(solution\), or certify\(table, p"):
+        certify(operator.problem, true)
+    with pytest.raises(ValueError, match=r"certify: a ndarray does not know its problem; give certify\(table, problem\)"):
+        certify(true)
 
 
 @pytest.mark.slow
@@ -144,7 +167,7 @@ def test_the_budget_is_kept(kernel, kind):
     for num_draws in (600, 1000):
         budget = int(np.ceil(q.size * num_draws * evaluations_per_draw(problem, kind)))
         budget += evaluations_to_prepare(problem, kind)
-        found = certify(problem, q, method=kind, max_evaluations=budget)
+        found = certify(q, problem, method=kind, max_evaluations=budget)
         spent = found.cost.density_evaluations + found.cost.gradient_evaluations
         assert isinstance(found, Certificate)
         assert 0.8 * budget < (found.cost.samples if kind == "guaranteed" else spent) <= budget
@@ -154,32 +177,32 @@ def test_a_quadrature_guarantees_nothing():
     """Masses of a density of one's own are computed from nodes that were tried in some states only."""
     problem = pose("two-modes")
     with pytest.raises(ValueError, match=r"needs independent draws, .* quadrature .* use 'asymptotic', or None"):
-        certify(problem, np.zeros((problem.num_states, problem.num_actions)), method="guaranteed")
+        certify(np.zeros((problem.num_states, problem.num_actions)), problem, method="guaranteed")
 
 
 def test_tables_that_do_not_fit_are_refused():
     operator, true = posed("goes on")
     problem = operator.problem
     with pytest.raises(ValueError, match=r"real numbers and have the shape \(20, 3\) of .*, got \(3, 20\)"):
-        certify(problem, true.T)
+        certify(true.T, problem)
     with pytest.raises(ValueError, match=r"must hold real numbers .* complex128"):
-        certify(problem, true.astype(complex))
+        certify(true.astype(complex), problem)
     with pytest.raises(ValueError, match="are different problems; give the problem that was solved"):
-        certify(pose("product"), solve_exact(problem, tolerance=1e-3))
+        certify(solve_exact(problem, tolerance=1e-3), pose("product"))
     with pytest.raises(ValueError, match="this SimpleNamespace has no table of Q; finish the run"):
-        certify(problem, types.SimpleNamespace(q=None))
+        certify(types.SimpleNamespace(q=None), problem)
     for bad in (np.nan, np.inf):
         table = true.copy()
         table[7, 2] = bad
         with pytest.raises(ValueError, match=rf"Q is {bad} at state 7 \(.*\), action 2 \(1\); every entry must be finite"):
-            certify(problem, table)
+            certify(table, problem)
 
 
 @pytest.mark.parametrize("confidence", [0, 1, 0.0, 1.0, -0.5, 95, True, float("nan"), "0.95", None])
 def test_confidence_is_between_0_and_1(as_user, confidence):
     operator, true = posed("goes on")
     with pytest.raises(ValueError, match=r"confidence must be between 0 and 1, got .*; 0.95 is usual"):
-        certify(operator.problem, true, confidence=confidence)
+        certify(true, operator.problem, confidence=confidence)
 
 
 @pytest.mark.parametrize(
@@ -196,4 +219,4 @@ def test_settings_that_make_no_sense(as_user, options, message):
     operator, true = posed("goes on")
     method = {} if "method" in options else {"method": "guaranteed"}
     with pytest.raises(ValueError, match=message):
-        certify(operator.problem, true, **method, **options)
+        certify(true, operator.problem, **method, **options)

@@ -11,7 +11,7 @@ from hamq.certificates import fresh
 from hamq.certificates.certify import certify
 from hamq.certificates.experiment import ALL_RULES, make_experiment
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import UnnormalizedKernel
+from hamq.problem.kernels.unnormalized import UnnormalizedKernel
 from hamq.problem.problem import Problem
 from tests.learning.cut_densities import CUT, masses_of, problem_of, solved
 
@@ -27,7 +27,7 @@ def test_certificates_cover_laws_with_jumps(seed):
     """Five laws at once, from 25,000 evaluations per pair; one run in twenty may miss, and none of them does."""
     problem = problem_of(CUT, points=11)
     exact = solved(problem, masses_of(problem))
-    made = certify(problem, exact, method="asymptotic", max_evaluations=25_000 * exact.size, key=seed)
+    made = certify(exact, problem, method="asymptotic", max_evaluations=25_000 * exact.size, key=seed)
     assert np.all(made.lower <= exact + 1e-6) and np.all(exact <= made.upper + 1e-6)
     assert made.upper.max() - made.lower.min() < 12 * np.ptp(exact.max(axis=1))
 

@@ -12,14 +12,13 @@ from hamq.certificates import diagnostics
 from hamq.certificates.chain_diagnosis import MIN_ESS, ChainDiagnosis, ChainNumbers
 from hamq.certificates.chain_statistics import ChainStatistics
 from hamq.certificates.diagnostics import diagnose
-from hamq.learning.draws import Cost
 from hamq.problem import programs
 from hamq.problem.tables import terminal_table
 from hamq.sampling import jump_chain
 from hamq.sampling.draws import make_info
 from hamq.sampling.hmc import HMC
 from hamq.sampling.iid import IID
-from hamq.tensor.solution import TensorSolution
+from hamq.solution import Cost
 from tests.exact.posed import swing
 from tests.sampling.posed import pose
 
@@ -67,7 +66,7 @@ def seen(monkeypatch):
 def test_good_chains_pass(name):
     """With probability 0.999 (R̂), and at twice the limit of the ESS."""
     problem = hamq.problems.pendulum(points=9) if name == "pendulum" else swing("linear")
-    found = diagnose(problem, hamq.solve_exact(problem, tolerance=1e-2), num_pairs=200)
+    found = diagnose(hamq.solve_exact(problem, tolerance=1e-2), problem, num_pairs=200)
     assert found.is_healthy and not found.is_flagged.any(), found.sentence
     assert found.by_pair.bulk_ess.min() > 2 * MIN_ESS and found.by_pair.disagreement.max() < 0.5
     assert (found.num_chains, found.num_draws) == (4, 1000)
@@ -79,7 +78,7 @@ def test_good_chains_pass(name):
 def test_steps_that_are_too_long_are_seen():
     """Chains that accept nothing stay where they started, each at its own place."""
     problem = swing()
-    found = diagnose(problem, table(problem), sampler=HMC(80, step_size=8.0, num_chains=4))
+    found = diagnose(table(problem), problem, sampler=HMC(80, step_size=8.0, num_chains=4))
     assert np.mean(found.flags["stuck"]) > 0.9 and found.by_pair.acceptance.mean() < 0.1
     assert np.mean(found.flags["rhat"]) > 0.5 and np.isinf(found.by_pair.rhat).any()
     assert not found.is_healthy
@@ -92,12 +91,12 @@ def test_modes_that_are_not_crossed_are_seen(monkeypatch):
     """Two modes far apart: jumps cross them; without jumps every chain keeps to its own, and chains disagree."""
     problem = pose("two-modes")
     q = np.repeat(problem.grid.states()[:, :1].astype(float), problem.num_actions, axis=1)
-    crossed = diagnose(problem, q, sampler=HMC(244, num_chains=4), num_pairs=10)
+    crossed = diagnose(q, problem, sampler=HMC(244, num_chains=4), num_pairs=10)
     assert not crossed.flags["rhat"].any() and not crossed.flags["uncrossed"].any()
     # A jump to where the chain is, never accepted; other steps: nothing that was compiled with jumps is used.
     monkeypatch.setattr(jump_chain, "_whole", lambda lanes, state, noise, *_: (state.position, -np.inf, 0.0, True))
     programs.forget_all()  # they hold the jumps that are to be missing
-    kept = diagnose(problem, q, sampler=HMC(240, num_leapfrog=4, num_chains=4), num_pairs=10)
+    kept = diagnose(q, problem, sampler=HMC(240, num_leapfrog=4, num_chains=4), num_pairs=10)
     programs.forget_all()
     assert kept.flags["rhat"].sum() > 5 and kept.flags["uncrossed"].all()
     assert kept.by_pair.disagreement.max() > 1
@@ -107,7 +106,7 @@ def test_modes_that_are_not_crossed_are_seen(monkeypatch):
 def test_values_are_those_of_the_cells(seen):
     problem = swing()
     q = table(problem)
-    found = diagnose(problem, q, sampler=SMALL, num_pairs=20)
+    found = diagnose(q, problem, sampler=SMALL, num_pairs=20)
     locations = seen["drawn"][0].draws.locations[:, 0]
     expected = np.stack(np.split(q.max(axis=1)[locations], 4, axis=1), axis=1)  # one chain after the other
     assert expected.shape == (20, 4, 12)
@@ -120,7 +119,7 @@ def test_values_are_those_of_the_cells(seen):
 def test_values_between_the_nodes_are_interpolated(seen):
     problem = swing("linear")
     q = table(problem)
-    diagnose(problem, q, sampler=SMALL, num_pairs=20)
+    diagnose(q, problem, sampler=SMALL, num_pairs=20)
     points = np.moveaxis(seen["drawn"][0].draws.locations[:, 0].astype(float), 1, 2)
     nodes = np.linspace(-np.pi, np.pi, 7), np.linspace(-2, 2, 5)
     expected = interpn(nodes, q.max(axis=1).reshape(7, 5), points, bounds_error=False, fill_value=None)
@@ -130,22 +129,22 @@ def test_values_between_the_nodes_are_interpolated(seen):
 def test_chains_are_independent_and_dispersed(seen):
     """Neither the actions of a state nor its chains share their noise; weights are even."""
     problem = swing("linear")
-    diagnose(problem, table(problem), sampler=HMC(48, num_chains=4, calibrate=True))
+    diagnose(table(problem), problem, sampler=HMC(48, num_chains=4, calibrate=True))
     drawn = seen["drawn"][0]
     assert (drawn.sampler.calibrate, drawn.sampler.dispersed) == (False, True) and drawn.weights is None
     noise = drawn.draws.locations[:, 0, 0].reshape(35, 3, 4, 12)  # state, action, chain, draw
     noise = (noise - noise.mean(axis=3, keepdims=True)) / noise.std(axis=3, keepdims=True)
     for first, second in ((noise[:, 0], noise[:, 2]), (noise[:, :, 0], noise[:, :, 3])):
         assert np.abs(np.mean(first * second)) < 0.3  # coupled ones: above 0.9
-    diagnose(problem, table(problem), sampler=HMC(48, num_chains=4, walls="reflect"), num_pairs=3)
+    diagnose(table(problem), problem, sampler=HMC(48, num_chains=4, walls="reflect"), num_pairs=3)
     assert not seen["drawn"][1].sampler.dispersed
 
 
 def test_blocks_change_nothing(monkeypatch):
     problem = swing()
-    whole = diagnose(problem, table(problem), sampler=SMALL, num_pairs=30)
+    whole = diagnose(table(problem), problem, sampler=SMALL, num_pairs=30)
     monkeypatch.setattr(diagnostics, "BLOCK", 11)
-    parts = diagnose(problem, table(problem), sampler=SMALL, num_pairs=30)
+    parts = diagnose(table(problem), problem, sampler=SMALL, num_pairs=30)
     np.testing.assert_array_equal(whole.by_pair, parts.by_pair)
     assert whole.cost == parts.cost
 
@@ -153,15 +152,15 @@ def test_blocks_change_nothing(monkeypatch):
 def test_pairs_and_keys(monkeypatch):
     problem = swing()
     q = table(problem)
-    first, again, other = (diagnose(problem, q, sampler=SMALL, num_pairs=30, key=key) for key in (1, 1, 2))
+    first, again, other = (diagnose(q, problem, sampler=SMALL, num_pairs=30, key=key) for key in (1, 1, 2))
     np.testing.assert_array_equal(first.by_pair, again.by_pair)
     assert not np.array_equal(first.by_pair.rhat, other.by_pair.rhat)
     assert len({*zip(first.states, first.actions, strict=True)}) == 30
     assert {*first.actions} == {0, 1, 2} and not np.array_equal(first.states, other.states)
-    everything = diagnose(problem, hamq.solve_exact(problem, tolerance=1.0), sampler=SMALL)
+    everything = diagnose(hamq.solve_exact(problem, tolerance=1.0), problem, sampler=SMALL)
     assert everything.num_pairs == 105 and "all 105 pairs" in everything.sentence
     monkeypatch.setattr(diagnostics, "MAX_PAIRS", 40)
-    part = diagnose(problem, q, sampler=SMALL)
+    part = diagnose(q, problem, sampler=SMALL)
     assert part.num_pairs == 40 and "40 random pairs of 105" in part.sentence
 
 
@@ -220,21 +219,22 @@ def test_what_is_said(given, said):
         ({"num_pairs": 0}, "diagnose: num_pairs must be a whole number of at least 1, got 0"),
         ({"solution": np.zeros((35, 2))}, "the shape (35, 3) of swing, got (35, 2) of float64"),
         ({"solution": np.full((35, 3), np.nan)}, "diagnose: Q is nan at state 0"),
-        ({"solution": object.__new__(TensorSolution)}, "this TensorSolution has no table of Q; finish the run"),
+        ({"solution": swing()}, "diagnose: what is judged comes first: diagnose(solution), or diagnose(table, problem)."),
+        ({"problem": None}, "diagnose: a ndarray does not know its problem; give diagnose(table, problem)."),
     ],
 )
 def test_refusals(given, message):
     arguments = {"solution": np.zeros((35, 3))} | given
     with pytest.raises(ValueError) as caught:
-        diagnose(swing(), **arguments)
+        diagnose(**({"problem": swing()} | arguments))
     assert message in str(caught.value)
 
 
 def test_another_problem_is_refused():
     solution = hamq.solve_exact(swing(), tolerance=1.0)
     with pytest.raises(ValueError, match="are different problems"):
-        diagnose(swing(discount=0.8), solution)
-    found = diagnose(swing(), dataclasses.replace(solution, result="read"), sampler=SMALL, num_pairs=2)
+        diagnose(solution, swing(discount=0.8))
+    found = diagnose(dataclasses.replace(solution, result="read"), swing(), sampler=SMALL, num_pairs=2)
     assert found.num_pairs == 2
 
 
@@ -247,7 +247,7 @@ def test_ended_states_are_worth_nothing():
     problem, rng = swing(terminal=ends), np.random.default_rng(0)
     table = rng.normal(size=(35, 3))
     other = np.where(terminal_table(problem)[:, None], 100.0, table)
-    first, second = (diagnose(problem, q, sampler=SMALL, num_pairs=10, key=1).by_pair for q in (table, other))
+    first, second = (diagnose(q, problem, sampler=SMALL, num_pairs=10, key=1).by_pair for q in (table, other))
     np.testing.assert_array_equal(first.rhat, second.rhat)
 
 
@@ -263,5 +263,5 @@ def test_chains_share_no_key_with_a_solver(monkeypatch):
 
     monkeypatch.setattr(diagnostics, "_in_blocks", ask)
     with pytest.raises(Asked) as asked:
-        diagnose(swing(), np.zeros((swing().num_states, swing().num_actions)), sampler=SMALL, key=0)
+        diagnose(np.zeros((swing().num_states, swing().num_actions)), swing(), sampler=SMALL, key=0)
     assert asked.value.args[0] not in {tuple(key) for key in jr.key_data(jr.split(jr.key(0), 5)).tolist()}

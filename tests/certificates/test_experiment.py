@@ -14,8 +14,8 @@ from hamq.certificates import sampled
 from hamq.certificates.experiment import ALL_RULES, PER_CHAIN, Experiment, Rules
 from hamq.certificates.fresh import Seen, Source
 from hamq.certificates.sampled import bracket_of, certify_by_draws, judge, proposed, verify
-from hamq.learning.draws import Cost
 from hamq.problem.problem import Problem
+from hamq.solution import Cost
 from hamq.types import as_key
 from tests.certificates.test_proposal import ENDS, bent, posed
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from hamq.certificates.fresh import Seen
 from hamq.certificates.integrand import Integrand, bounded, joined, regressed
-from hamq.learning.draws import Cost
+from hamq.solution import Cost
 
 NO_COST = Cost(0, 0, 0)
 DIMENSION = 2

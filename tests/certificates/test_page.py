@@ -3,6 +3,7 @@
 import json
 
 from benchmarks.certificates import CHAIN_SEEDS, PAGE, RECORD, SEEDS, WAYS, ZOO, page
+from benchmarks.jumps import CUTS, METHODS
 
 RECORDED = json.loads(RECORD.read_text(encoding="utf-8"))
 
@@ -19,6 +20,15 @@ def test_every_method_covered():
     for row in rows:
         assert row["seeds"] == SEEDS["coverage"] == 200
         assert row["backup"] >= 190 and row["q"] == 200 and row["error"] == 200 and row["loss"] == 200
+
+
+def test_every_bracket_of_a_density_with_jumps_holds_the_truth_or_is_refused():
+    rows = RECORDED["jumps"]["rows"]
+    assert {(row["density"], row["method"]) for row in rows} == {(name, method) for name in CUTS for method in METHODS}
+    for row in rows:
+        made = row["runs"] - row["refused"]
+        assert row["runs"] == SEEDS["jumps"] == 200 and row["covered"] == row["bounded"] == made
+        assert not made or row["width"] < 0.5  # wider ones would hold anything
 
 
 def test_the_bounds_are_as_narrow_as_was_asked_for():

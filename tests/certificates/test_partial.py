@@ -13,7 +13,7 @@ from hamq.certificates.order_statistics import quantile_bound
 from hamq.certificates.partial import NUM_DRAWS, SHARE, certify_part, least_pairs
 from hamq.certificates.sampled import judge
 from hamq.exact.bellman import make_operator
-from hamq.learning.draws import Cost
+from hamq.solution import Cost
 from hamq.types import as_key, np_generator
 from tests.certificates.test_proposal import ENDS, bent, posed
 from tests.sampling.posed import pose
@@ -118,7 +118,7 @@ def test_share_of_all_pairs_is_right(kind):
     problem = pose("correlated", "cell", (20, 20))
     q = np.random.default_rng(0).normal(size=(400, 2))
     budget = math.ceil(200 * NUM_DRAWS * evaluations_per_draw(problem, kind))
-    found = certify(problem, q, method=kind, max_evaluations=budget, key=5)
+    found = certify(q, problem, method=kind, max_evaluations=budget, key=5)
     assert found.num_pairs == 200
     spent = found.cost.density_evaluations + found.cost.gradient_evaluations
     assert (found.cost.samples if kind == "guaranteed" else spent) <= budget

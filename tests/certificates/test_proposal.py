@@ -11,7 +11,7 @@ from hamq.certificates.proposal import Pilot, allot, correct, propose
 from hamq.exact.bellman import make_operator
 from hamq.exact.value_iteration import solve_exact
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel
+from hamq.problem.kernels.gaussian import GaussianKernel
 from hamq.problem.problem import Problem
 
 DISCOUNT = 0.9

@@ -10,7 +10,8 @@ import pytest
 from hamq.certificates.experiment import ALL_RULES, make_experiment
 from hamq.certificates.rounding import LEAST, rounding_of
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel, UnnormalizedKernel
+from hamq.problem.kernels.gaussian import GaussianKernel
+from hamq.problem.kernels.unnormalized import UnnormalizedKernel
 from hamq.problem.normal import axis_log_masses
 from hamq.problem.problem import Problem
 from hamq.sampling.truncated_correlated import in_order
@@ -120,7 +121,7 @@ def test_factors_in_float32_are_within_the_slack(inflation):
     covariance = np.outer(std, std) * np.array([[1, rho], [rho, 1]])
     problem = pair(covariance)
     given = np.full(2, 0.5, np.float32), np.zeros(1, np.float32)
-    ordered = jax.jit(lambda state, action: in_order(problem.grid, problem.density(state, action)))(*given)
+    ordered = jax.jit(lambda state, action: in_order(problem.grid, problem.density(state, action).normal))(*given)
     found, order = np.asarray(ordered.factor, np.float64), np.asarray(ordered.order)
     true = np.linalg.cholesky(covariance[np.ix_(order, order)])
     wrong = abs(found[1, 1] / true[1, 1] - 1) / 2

@@ -16,7 +16,7 @@ from hamq.exact.value_iteration import solve_exact
 from hamq.learning import layout
 from hamq.learning.q_iteration import solve
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel
+from hamq.problem.kernels.gaussian import GaussianKernel
 from hamq.problem.problem import Problem
 from hamq.sampling.iid import IID
 from hamq.types import as_key
@@ -53,7 +53,7 @@ def posed():
 @pytest.fixture(scope="module")
 def certified(posed):
     operator, _, q = posed
-    return certify(operator.problem, q, method="guaranteed", key=1)
+    return certify(q, operator.problem, method="guaranteed", key=1)
 
 
 def assert_true(operator, true, q, found):
@@ -75,7 +75,7 @@ def test_a_thousand_draws_say_something_true(posed, certified):
 
 def test_one_key_gives_the_same_bits(posed, certified):
     operator, _, q = posed
-    again, other = (certify(operator.problem, q, method="guaranteed", key=key) for key in (1, 2))
+    again, other = (certify(q, operator.problem, method="guaranteed", key=key) for key in (1, 2))
     np.testing.assert_array_equal(again.upper, certified.upper)
     np.testing.assert_array_equal(again.lower, certified.lower)
     np.testing.assert_array_equal(again.policy_loss, certified.policy_loss)
@@ -85,7 +85,7 @@ def test_one_key_gives_the_same_bits(posed, certified):
 @pytest.mark.parametrize("kind", KINDS)
 def test_more_confidence_is_dearer(posed, kind):
     operator, true, q = posed
-    low, high = (certify(operator.problem, q, method=kind, confidence=confidence, key=1) for confidence in (0.5, 0.9999))
+    low, high = (certify(q, operator.problem, method=kind, confidence=confidence, key=1) for confidence in (0.5, 0.9999))
     assert low.error < high.error
     for found in (low, high):
         assert_true(operator, true, q, found)
@@ -123,7 +123,7 @@ def test_draws_that_a_table_was_learnt_from_would_say_that_it_is_right(posed):
         learnt = solve(operator.problem, IID(100, "rejection"), completion=None, iterations=300, tolerance=1e-4, key=seed)
         own = float(learnt.history.residual[-1])
         by_own += np.all(np.abs(learnt.q - true) <= own / (1 - operator.problem.discount))
-        found = certify(operator.problem, learnt, method="guaranteed", key=seed)
+        found = certify(learnt, operator.problem, method="guaranteed", key=seed)
         by_fresh += np.all((found.lower <= true) & (true <= found.upper))
         assert own < 1e-4
     assert by_own == 0

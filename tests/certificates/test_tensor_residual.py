@@ -10,12 +10,12 @@ import pytest
 
 from hamq.certificates.tensor_residual import resampled, tensor_residuals
 from hamq.exact.bellman import make_operator
-from hamq.exact.solution import History
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel
+from hamq.problem.kernels.gaussian import GaussianKernel
 from hamq.problem.problem import Problem
 from hamq.sampling.exhaustive import Exhaustive
 from hamq.sampling.iid import IID
+from hamq.solution import History
 from hamq.tensor.backup import Bellman, Engine
 from hamq.tensor.choice import make_choices
 from hamq.tensor.expectation import make_expectation

@@ -12,7 +12,7 @@ from hamq.exact.value_iteration import solve_exact
 from hamq.learning.preparation import lemma3_samples
 from hamq.learning.q_iteration import solve
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel
+from hamq.problem.kernels.gaussian import GaussianKernel
 from hamq.problem.problem import Problem
 from hamq.sampling.iid import IID
 

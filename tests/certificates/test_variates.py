@@ -13,7 +13,8 @@ import scipy.stats
 
 from hamq.certificates.variates import MAX_PRODUCTS, has_conditionals, has_stein, look, stein_functions
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel, UnnormalizedKernel
+from hamq.problem.kernels.gaussian import GaussianKernel
+from hamq.problem.kernels.unnormalized import UnnormalizedKernel
 from hamq.problem.problem import Problem
 from hamq.sampling.draws import Target
 from tests.sampling.posed import pose, user_log

@@ -3,7 +3,8 @@ import json
 
 import pytest
 
-from hamq.cli import main, problems
+from hamq.cli import main
+from hamq.runs import naming
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,13 +20,13 @@ class Outcome:
 
 MADE = {}
 """Problems of the zoo that were made: programs are kept for as long as the functions that they were compiled from."""
-make = problems.build
+make = naming.build
 
 
-def made_once(problem: problems.Named):
-    """`problems.build`, but that a problem of the zoo is the same object in all commands; those of files are made anew."""
+def made_once(problem: naming.Named):
+    """`naming.build`, but that a problem of the zoo is the same object in all commands; those of files are made anew."""
     words = repr(problem)
-    if words not in MADE and problem.name in problems.ZOO:
+    if words not in MADE and problem.name in naming.ZOO:
         MADE[words] = make(problem)
     return MADE[words] if words in MADE else make(problem)
 
@@ -34,7 +35,7 @@ def made_once(problem: problems.Named):
 def hamq(capsys, monkeypatch, tmp_path):
     """Runs the command line in this process, in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(problems, "build", made_once)
+    monkeypatch.setattr(naming, "build", made_once)
 
     def run(*words: object) -> Outcome:
         code = main([str(word) for word in words])

@@ -11,8 +11,8 @@ import pytest
 
 from hamq.certificates.certificate import Method, rounded_up
 from hamq.cli import certify as command
-from hamq.cli import report
 from hamq.cli.certify_options import CertifyOptions
+from hamq.report import writing
 from hamq.runs.encoding import encode_arrays
 from hamq.runs.folder import RunFolder
 from hamq.runs.problem_hash import problem_hash
@@ -32,10 +32,10 @@ def asked(monkeypatch):
     seen = []
     answers = {"make": certificate}
 
-    def answer(problem, solution, **given):
+    def answer(solution, **given):
         given["progress"]("drawing", 1, 2)
-        seen.append((problem, solution, given))
-        return answers["make"](problem, solution.q)
+        seen.append((solution.problem, solution, given))
+        return answers["make"](solution.problem, solution.q)
 
     monkeypatch.setattr(command, "certify", answer)
     return seen, answers
@@ -145,7 +145,7 @@ def test_compare_has_bounds_beside_what_they_bound(hamq, asked):
 
 
 def test_the_page_shows_it(hamq, tmp_path, asked, monkeypatch):
-    monkeypatch.setattr(report, "animated", lambda _: ([], []))
+    monkeypatch.setattr(writing, "animated", lambda *_: ([], []))
     hamq(*TINY, "--out", "run")
     hamq("certify", "run")
     page = hamq("report", "run", "--json").json

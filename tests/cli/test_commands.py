@@ -5,15 +5,16 @@ import os
 import re
 import signal
 import sys
+import time
 
 import numpy as np
 import pytest
 
-from hamq.cli import progress as progress_module
-from hamq.cli.progress import Progress
 from hamq.cli.show import policy_map, sparkline
 from hamq.learning import q_iteration
 from hamq.learning.record import finite_or_stop
+from hamq.runs import progress as progress_module
+from hamq.runs.progress import Progress
 from hamq.runs.reading import read_run
 from tests.cli.posed import PENDULUM, RESTLESS, TINY, contents, history, table
 from tests.cli.test_refusals import MINE
@@ -259,3 +260,26 @@ def test_sparkline_and_policy_map():
     assert policy_map(q, [6]) is None
     middle = policy_map(np.eye(3)[[0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2]], [2, 2, 3])
     assert [line.plain.split() for line in middle][1:] == [["1", "1"], ["1", "1"]]
+
+
+def test_a_line_comes_in_time_where_nobody_tells(capsys, monkeypatch):
+    """The first after 1.5 s and then every 4 s at most, here a hundred times as fast; none after the end."""
+    monkeypatch.setattr(progress_module, "SECONDS_OF_SILENCE", (0.015, 0.04))
+    with Progress(beats=True) as progress:
+        time.sleep(0.3)
+        progress.draws("integrating the density", 1, 10)
+        time.sleep(0.3)
+    said = capsys.readouterr().err
+    assert len(re.findall(r"preparing, \d+ s so far", said)) >= 2
+    assert len(re.findall(r"integrating the density, \d+ s so far", said)) >= 2
+    time.sleep(0.2)
+    assert capsys.readouterr().err == ""
+
+
+def test_what_is_told_needs_no_other_line(capsys, monkeypatch):
+    monkeypatch.setattr(progress_module, "SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr(progress_module, "SECONDS_OF_SILENCE", (30.0, 40.0))
+    with Progress(beats=True) as progress:
+        for done in range(1, 6):
+            progress.draws("integrating the density", done, 5)
+    assert "so far" not in capsys.readouterr().err

@@ -23,7 +23,7 @@ def test_good_chains(hamq, run):
     told, said = hamq("diagnose", run, "--seed", 3, "--json"), hamq("diagnose", run, "--num-pairs", 5)
     assert told.code == said.code == 0
     problem = library.problems.pendulum(points=9, num_actions=2)
-    expected = library.diagnose(problem, read_run(run), key=3)
+    expected = library.diagnose(read_run(run), problem, key=3)
     assert told.json["is_healthy"] and told.json["sentence"] == expected.sentence
     assert (told.json["num_pairs"], told.json["num_chains"], told.json["num_draws"]) == (162, 4, 1000)
     row = told.json["numbers"]["tail_ess"]

@@ -7,7 +7,7 @@ import pytest
 
 import hamq as library
 from hamq.cli import main
-from hamq.cli.finished import problem_of, solution_of
+from hamq.runs.loading import problem_of, solution_of
 from hamq.runs.reading import read_run
 from tests.cli.test_refusals import assert_refused
 

@@ -31,6 +31,19 @@ def test_kept_shown_and_resumed(hamq):
     assert described == health_summary(whole) and described["worst_effective"] == whole.health["effective"].min()
 
 
+def test_the_expected_error_is_kept_and_shown(hamq):
+    """Of a density without a normaliser, with few draws."""
+    words = ("solve", "repelling_agents", "--points", "3", "--sampler", "importance", "--num-samples", "20")
+    done = hamq(*words, "--completion", "none", "--iterations", "3", "--out", "run")
+    assert done.code in (0, 1) and "the expected error of Q is" in " ".join((done.out + done.err).split())
+    kept = read_run("run").expected_error
+    assert kept is not None and kept > 0 and hamq("show", "run", "--json").json["expected_error"] == kept
+    assert f"expected error of Q {kept:.1%} of the range of V." in " ".join(hamq("show", "run").out.split())
+    assert hamq("report", "run", "--out", "page.html").code == 0
+    with open("page.html", encoding="utf-8") as page:
+        assert f"{kept:.1%} of the range of V, from what the draws are worth" in page.read()
+
+
 def test_without_chains_and_without_draws(hamq):
     words = ("solve", *PENDULUM, "--sampler", "iid", "--num-samples", "5", "--completion", "none", "--iterations", "2")
     assert hamq(*words, "--out", "independent").code == 0

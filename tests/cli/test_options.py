@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from hamq.cli import options, problems, tensor_options
+from hamq.cli import options, tensor_options
 from hamq.cli.arguments import MAKERS
 from hamq.completion.completion import Unidentified
 from hamq.exact.value_iteration import solve_exact
@@ -15,6 +15,7 @@ from hamq.learning.settings import Keeping, Part, Schedule, Selection
 from hamq.problem import zoo
 from hamq.problem.problem import LAWS, Problem
 from hamq.problem.zoo.provenance import PRESETS
+from hamq.runs import naming
 from hamq.sampling.hmc import WALLS
 from hamq.tensor.expectation import TRAJECTORY_STEP
 from hamq.tensor.solve import solve_tensor
@@ -126,7 +127,7 @@ def test_the_zoo(name):
     points = tuple(int(number) for number in entry.options.points.split(","))
     points = points if len(points) > 1 else points[0]
     assert values(entry.options) | {"points": points} == defaults(function)
-    problem = problems.build(problems.Named(name, {}))
+    problem = naming.build(naming.Named(name, {}))
     assert isinstance(problem, Problem) and problem.name == name
     assert (problem.num_states, problem.grid.dimension, problem.num_actions) == (
         entry.num_states,
@@ -147,3 +148,7 @@ def test_no_option_means_two_things():
             groups = (tensor_options.TensorOptions(), tensor_options.TensorRunOptions(), options.OwnOptions())
             names = [name for group in (*groups, problem.options, sampler) for name in values(group)]
             assert len(names) == len(set(names))
+
+
+def test_the_zoo_of_the_shell_is_that_of_runs():
+    assert set(options.ZOO) == naming.ZOO

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from hamq.cli import report
 from hamq.cli.finished import short_names
+from hamq.report import writing
 from hamq.runs.folder import RunFolder
 from tests.cli.posed import PENDULUM, TINY, contents
 from tests.cli.test_refusals import assert_refused
@@ -17,7 +17,7 @@ EXACT = ("exact", *PENDULUM)
 @pytest.fixture
 def still(monkeypatch):
     """Pages without rollouts, which take their time."""
-    monkeypatch.setattr(report, "animated", lambda _: ([], []))
+    monkeypatch.setattr(writing, "animated", lambda *_: ([], []))
 
 
 def data_of(path) -> dict:

@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 
 import hamq as library
-from hamq.cli import report
-from hamq.cli.progress import Progress
-from hamq.report import policy_train, tensor_page
+from hamq.report import policy_train, tensor_page, writing
 from hamq.runs.lock import Lock
+from hamq.runs.progress import Progress
 from hamq.runs.reading import read_run
 from tests.cli.posed import contents, history
 from tests.cli.test_refusals import assert_refused
@@ -45,12 +44,12 @@ def small_page(monkeypatch):
 @pytest.fixture
 def no_animation(monkeypatch):
     """Rollouts are compiled for each problem; test_round_trip has them."""
-    monkeypatch.setattr(report, "animated", lambda _: ([], []))
+    monkeypatch.setattr(writing, "animated", lambda *_: ([], []))
 
 
 def test_round_trip(hamq, tmp_path, small_page):
     solved = hamq(*QUICK, "--out", "run", "--report")
-    assert solved.code == 0 and re.search(r"spring_chain: residual .* of V at rank 3", solved.out)
+    assert solved.code == 0 and re.search(r"spring_chain: residual .* of V in the sampled problem at rank 3", solved.out)
     assert re.search(r"iteration 1/2, residual [\d.]+%, rank 3, [\d,]+ backups, \d+ s", solved.err)
     assert "The page is run/report.html" in solved.out and "no animated rollout" not in solved.out + solved.err
     assert '"rollouts"' in (tmp_path / "run" / "report.html").read_text()
@@ -237,7 +236,7 @@ def test_an_existing_run_is_left_alone(hamq, tmp_path, words, sentence):
         ("solve-tensor pendulum --report", r"--report needs --out, the folder of the run\."),
         ("solve-tensor pendulum --resume", r"--resume needs --out, the folder of the run\."),
         ("solve-tensor pendulum --out others --report", r"others/report\.html is there already, and not a page of hamq"),
-        ("solve-tensor repelling_agents --sampler exhaustive --out run", r"Exhaustive needs a law that is a product"),
+        ("solve-tensor repelling_agents --sampler exhaustive --out run", r"Exhaustive needs a normal law that is a product"),
         ("report", r"hamq report needs a RUN; give the --out folder of a run\."),
         ("report nowhere", r"nowhere is not a run folder"),
     ],

@@ -8,9 +8,9 @@ import pytest
 from tensorboardX.crc32c import crc32c
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 
-from hamq.exact.solution import History
 from hamq.report.tensorboard import Scalars, require_place
 from hamq.runs.reading import read_run
+from hamq.solution import History
 from tests.cli.posed import PENDULUM, RESTLESS, TINY
 
 LINEAR = ("solve-tensor", *PENDULUM, "--rank", "2", "--max-rank", "2", "--sampler", "exhaustive", "--tolerance", "1e-9")

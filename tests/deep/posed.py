@@ -4,7 +4,7 @@ import jax.numpy as jnp
 
 from hamq.deep.config import DeepConfig
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel
+from hamq.problem.kernels.gaussian import GaussianKernel
 from hamq.problem.problem import Problem
 
 STD = (0.5, 0.7)

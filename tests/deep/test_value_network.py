@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from hamq.certificates.rollouts import rollouts
 from hamq.certificates.tensor_residual import tensor_residuals
+from hamq.control.rollouts import rollouts
 from hamq.deep.value_network import FittedConfig, backup_each, fit_value_network
 from hamq.exact.bellman import make_operator
 from hamq.exact.value_iteration import solve_exact

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.stats import chi2
 
 import hamq
-from hamq.envs.decoders import make_policy
+from hamq.control.decoders import make_policy
 from hamq.envs.environment import ProblemEnv
 from tests.densities.outcomes import Found, Outcome, judge
 from tests.densities.quadrature import row, states
@@ -85,7 +85,7 @@ def _certified(density: Density, problem: hamq.Problem, **options) -> Found:
     """How far Q* is outside of the bracket of a table that is off by 5 % of the range of V*."""
     truth = reference(density)
     noise = np.random.default_rng(5).uniform(-0.05, 0.05, truth.q.shape)
-    found = hamq.certify(problem, truth.q + truth.span * noise, **options)
+    found = hamq.certify(truth.q + truth.span * noise, problem, **options)
     if isinstance(found, hamq.PartialCertificate) or found.is_vacuous:
         return Found(np.nan, 0.0, is_silent=True, said=found.sentence)
     outside = max(float((found.lower - truth.q).max()), float((truth.q - found.upper).max()), 0.0)
@@ -103,7 +103,7 @@ def certify_chains(density: Density, problem: hamq.Problem) -> Found:
 def diagnose(density: Density, problem: hamq.Problem) -> Found:
     """Are means of V* right where the diagnosis calls the chains healthy, worth 400 draws at least?"""
     truth = reference(density)
-    found = hamq.diagnose(problem, truth.q)
+    found = hamq.diagnose(truth.q, problem)
     if not found.is_healthy:
         return Found(float(found.is_flagged.mean()), 0.0, True, said=found.sentence)
     sampler = hamq.HMC(4000, num_chains=4, calibrate=False, dispersed=True)

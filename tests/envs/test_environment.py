@@ -15,13 +15,13 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import truncnorm
 
 import hamq.envs
-from hamq.certificates.next_state import make_model
+from hamq.control.next_state import make_model
 from hamq.envs import ProblemEnv, ProblemVectorEnv
 from hamq.envs.registration import environment_id, zoo_functions
 from hamq.problem import zoo
 from hamq.problem.actions import ProductActions
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel, ProductDensity
+from hamq.problem.kernels.gaussian import GaussianKernel, ProductDensity
 from hamq.problem.problem import Problem
 from hamq.problem.zoo.repelling_agents import make_logdensity
 from hamq.types import HamqWarning

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import hamq
-from hamq.certificates.statistics import bootstrap_interval, interquartile_mean
+from hamq.control.statistics import bootstrap_interval, interquartile_mean
 from hamq.envs import evaluation
 from hamq.envs.evaluation import evaluate
 from hamq.envs.known import KNOWN
-from hamq.exact.solution import History
 from hamq.problem import zoo
+from hamq.solution import History
 
 MAPS = {"state_map": lambda observations: observations, "action_map": lambda actions: actions.astype(np.int64)}
 

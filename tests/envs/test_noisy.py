@@ -6,13 +6,13 @@ import pytest
 from scipy.interpolate import RegularGridInterpolator
 
 import hamq
+from hamq.control.decoders import make_policy, table_policy
+from hamq.control.expected_values import ExpectedValues
 from hamq.envs import ProblemEnv, ProblemVectorEnv
-from hamq.envs.decoders import make_policy
-from hamq.envs.expected_values import ExpectedValues
-from hamq.exact.solution import History
-from hamq.report.animation import make_animation, table_policy
-from tests.certificates.noisy import EXPECTED, fine_law, pose, reward
-from tests.certificates.test_next_state import ACTION, STATE, assert_follows
+from hamq.report.animation import make_animation
+from hamq.solution import History
+from tests.control.noisy import EXPECTED, fine_law, pose, reward
+from tests.control.test_next_state import ACTION, STATE, assert_follows
 
 GRADES = [
     ("gumbel", "linear"),

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import hamq
-from hamq.certificates.model_predictive import mpc_policy
-from hamq.certificates.rollouts import rollouts
-from hamq.envs.decoders import make_policy
+from hamq.control.decoders import make_policy
+from hamq.control.model_predictive import mpc_policy
+from hamq.control.rollouts import rollouts
 from hamq.envs.environment import ProblemEnv
 
 

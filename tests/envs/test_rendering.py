@@ -9,7 +9,7 @@ from hamq.envs import ProblemEnv, ProblemVectorEnv
 from hamq.envs.registration import zoo_functions
 from hamq.envs.rendering import BACKGROUND, COLOURS, draw, scene_of
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel
+from hamq.problem.kernels.gaussian import GaussianKernel
 from hamq.problem.problem import Problem
 from hamq.problem.scene import Box, Disc, Line, Scene
 

@@ -6,7 +6,7 @@ import pytest
 
 from hamq.exact.bellman import make_operator
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel
+from hamq.problem.kernels.gaussian import GaussianKernel
 from hamq.problem.problem import Problem
 
 

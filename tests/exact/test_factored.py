@@ -9,7 +9,7 @@ from hamq.exact import factored
 from hamq.exact.factored import FactoredLaw
 from hamq.problem import zoo
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel
+from hamq.problem.kernels.gaussian import GaussianKernel
 from hamq.problem.problem import Problem
 from tests.exact.posed import maze, model, swing
 

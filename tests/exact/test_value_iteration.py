@@ -9,7 +9,7 @@ from scipy.stats import norm
 from hamq.exact.value_iteration import solve_exact
 from hamq.problem import cells, zoo
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel
+from hamq.problem.kernels.gaussian import GaussianKernel
 from hamq.problem.problem import Problem
 from hamq.problem.tables import terminal_table
 from hamq.types import HamqWarning
@@ -180,7 +180,26 @@ def test_quadrature_is_refined_as_the_tolerance_asks(monkeypatch):
 
     monkeypatch.setattr(cells, "all_rows", spy)
     assert solve_exact(spiky(), 1e-8).converged
-    assert len(asked) == 2 and asked[1] < 1e-8 < asked[0]
+    assert len(asked) == 1 and asked[0] < 1e-8  # a glance said how much V varies
+
+
+def test_a_glance_that_is_wrong_costs_time_alone(monkeypatch):
+    """Where all rows look alike V varies with the rewards alone, and rows are made twice."""
+    asked, all_rows, problem = [], cells.all_rows, spiky()
+    best = model(problem).optimal_q()
+
+    def spy(problem, tolerance, max_evaluations, progress=None):
+        asked.append(tolerance)
+        return all_rows(problem, tolerance, max_evaluations, progress)._replace(error=tolerance)  # and not better
+
+    def blind(problem):
+        return np.full((problem.num_states, problem.num_actions, problem.num_states), 1 / problem.num_states)
+
+    monkeypatch.setattr(cells, "all_rows", spy)
+    monkeypatch.setattr(cells, "glance", blind)
+    solution = solve_exact(problem, 1e-8)
+    assert solution.converged and len(asked) == 2 and asked[1] < asked[0]
+    assert np.abs(solution.q - best).max() <= 1e-8
 
 
 def test_evaluations_that_are_used_up_are_said():

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from faults import damage, fuzzing, hostile, outcomes
-from hamq.exact.solution import History
 from hamq.runs.encoding import decode_json, encode_json
 from hamq.runs.folder import RunFolder
+from hamq.solution import History
 from tests.runs.posed import CONFIG, HASH, history, state
 from tests.runs.posed_certificates import certificate
 

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import UnnormalizedKernel
+from hamq.problem.kernels.unnormalized import UnnormalizedKernel
 from hamq.problem.problem import Problem
 
 CUT = ["gap", "exponential", "uniform", "half-normal", "step"]

@@ -8,7 +8,7 @@ import pytest
 
 from hamq.learning.draws import draw_each
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import UnnormalizedKernel
+from hamq.problem.kernels.unnormalized import UnnormalizedKernel
 from hamq.problem.problem import Problem
 from hamq.sampling.hmc import HMC
 

@@ -16,14 +16,14 @@ import pytest
 from hamq.completion.anchors import Anchors, mixing_weights
 from hamq.learning import devices as devices_module
 from hamq.learning.budget import default_budget
-from hamq.learning.devices import LOST, LostProcessError, broadcast, choose_devices, is_any, waiting
+from hamq.learning.devices import LOST, LostProcessError, broadcast, choose_devices, end_when_lost, is_any, waiting
 from hamq.learning.preparation import prepare_run
 from hamq.learning.q_iteration import State, _placed, _table, q_iteration, solve
 from hamq.learning.settings import resolve
 from hamq.learning.sweep import make_sweep, mixing
 from hamq.problem import zoo
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel
+from hamq.problem.kernels.gaussian import GaussianKernel
 from hamq.problem.problem import Problem
 from hamq.sampling.iid import IID
 from hamq.types import as_key
@@ -154,15 +154,26 @@ def of_two(monkeypatch):
 
 def test_patience_ends(of_two, capsys):
     ends, is_over = [], threading.Event()
-    with waiting(lambda code: (ends.append(code), is_over.set())):
+    end_when_lost(lambda code: (ends.append(code), is_over.set()))
+    with waiting():
         assert is_over.wait(5)
     assert ends == [LOST] and "process 0 of 2 waited 0 s for the other processes in vain" in capsys.readouterr().err
 
 
+def test_nobody_ends_the_process_of_a_caller_of_the_library(of_two, monkeypatch, capsys):
+    monkeypatch.setattr(os, "_exit", lambda code: pytest.fail(f"ended with {code}"))
+    said = threading.Event()
+    monkeypatch.setattr(devices_module, "lost_sentence", lambda what: (said.set(), what)[1])
+    with waiting():
+        assert said.wait(5)
+    assert "for the other processes in vain" in capsys.readouterr().err
+
+
 def test_what_comes_in_time_is_not_lost(of_two):
     ends = []
+    end_when_lost(ends.append)
     for _ in range(3):
-        with waiting(ends.append):
+        with waiting():
             pass
     threading.Event().wait(0.2)
     assert ends == []

@@ -11,7 +11,8 @@ from hamq.learning.draws import draw_each
 from hamq.learning.layout import TILE, lay_out, smallest_integer
 from hamq.learning.pilot import CANDIDATES, NUM_DRAWS, NUM_PAIRS
 from hamq.problem import cells, zoo
-from hamq.problem.kernel import GaussianKernel, UnnormalizedKernel
+from hamq.problem.kernels.gaussian import GaussianKernel
+from hamq.problem.kernels.unnormalized import UnnormalizedKernel
 from hamq.problem.problem import Problem
 from hamq.sampling.exhaustive import Exhaustive, masses_cost
 from hamq.sampling.hmc import HMC

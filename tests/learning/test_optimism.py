@@ -6,7 +6,7 @@ import numpy as np
 from hamq.learning import q_iteration
 from hamq.learning.q_iteration import solve
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel
+from hamq.problem.kernels.gaussian import GaussianKernel
 from hamq.problem.problem import Problem
 from hamq.sampling.hmc import HMC
 from hamq.sampling.iid import IID

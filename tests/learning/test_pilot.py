@@ -7,7 +7,7 @@ import pytest
 
 from hamq.learning.pilot import LENGTHS, errors_of_chains, functions_of, tuned_sampler
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import UnnormalizedKernel
+from hamq.problem.kernels.unnormalized import UnnormalizedKernel
 from hamq.problem.problem import Problem
 from hamq.sampling.hmc import HMC
 from tests.learning.cut_densities import problem_of

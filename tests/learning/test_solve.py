@@ -19,7 +19,7 @@ from hamq.learning.q_iteration import solve
 from hamq.learning.selection import all_pairs
 from hamq.problem import zoo
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel
+from hamq.problem.kernels.gaussian import GaussianKernel
 from hamq.problem.problem import Problem
 from hamq.problem.tables import reward_table, terminal_table
 from hamq.sampling.exhaustive import Exhaustive

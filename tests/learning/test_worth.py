@@ -48,10 +48,10 @@ def test_chains_that_disagree_are_seen():
 
 
 def test_chains_a_little_apart_are_poor_too():
-    """Each is worth more than 10 draws, and they do not agree."""
-    locations = independent()
-    locations[:4] = locations[:4] // 2 + np.repeat([0, 2, 5, 7], 100)
-    found = judged(HMC(400, num_chains=4), locations)
+    """Each is worth more than 30 draws, and they do not agree."""
+    locations = np.random.default_rng(0).integers(0, 36, (36, 2, 1600))
+    locations[:4] = locations[:4] // 2 + np.repeat([0, 1, 3, 4], 400)
+    found = judged(HMC(1600, num_chains=4), locations)
     assert found is not None and (found.num_few, found.num_disagreeing, found.num_poor) == (0, 8, 8)
 
 
@@ -62,7 +62,7 @@ def test_stuck_chains_are_worth_one_draw():
     stuck[0] = 1.0
     found = judged(HMC(400, num_chains=4), locations, stuck=stuck)
     assert found is not None and found.num_few == 2 and found.least == pytest.approx(1, abs=0.1)
-    assert "2 of 72 pairs have fewer than 10" in found.sentence
+    assert "2 of 72 pairs have fewer than 30" in found.sentence
 
 
 def test_weights_count():

@@ -6,6 +6,7 @@ ids, as few and as fast as see the bug.
 """
 
 from tests.mutants.mutant import Mutant
+from tests.mutants.table_axes import AXES
 from tests.mutants.table_bank import BANK_MUTANTS
 from tests.mutants.table_certificates import CERTIFICATE_MUTANTS
 from tests.mutants.table_certify_cli import CERTIFY_CLI_MUTANTS
@@ -13,6 +14,7 @@ from tests.mutants.table_compile import COMPILE_MUTANTS
 from tests.mutants.table_densities import DENSITY_MUTANTS
 from tests.mutants.table_diagnostics import DIAGNOSTIC_MUTANTS
 from tests.mutants.table_faults import FAULT_MUTANTS
+from tests.mutants.table_quadrature import QUADRATURE_MUTANTS
 from tests.mutants.table_scale import SCALE
 from tests.mutants.table_simulator import SIMULATOR
 from tests.mutants.table_study import STUDY_MUTANTS
@@ -396,14 +398,14 @@ MUTANTS = [
     ),
     Mutant(
         "gradient-divided-by-the-deviation",
-        "hamq/problem/kernel.py",
+        "hamq/problem/kernels/gaussian.py",
         old="return (self.mean - point) / self.std**2",
         new="return (self.mean - point) / self.std",
         tests=("tests/problem/test_kernel.py::test_gradient_against_finite_differences",),
     ),
     Mutant(
         "user-density-beyond-the-circle",
-        "hamq/problem/kernel.py",
+        "hamq/problem/kernels/unnormalized.py",
         old="self.logdensity(self.grid.wrap(point), self.state",
         new="self.logdensity(point, self.state",
         tests=(WALLS + "::test_circles_have_the_energy_of_the_wrapped_point",),
@@ -411,15 +413,15 @@ MUTANTS = [
     Mutant(
         "cells-of-one-volume",
         "hamq/problem/quadrature.py",
-        old="volumes = (pieces.volumes[piece] * size.prod(axis=1))[:, None]",
+        old="volumes = (self.pieces.volumes[piece] * size.prod(axis=1))[:, None]",
         new="volumes = size.prod(axis=1)[:, None]",
         tests=("tests/problem/test_cells.py::test_unnormalised_rows_against_a_dense_sum[periodic0-cell]",),
     ),
     Mutant(
         "correlated-circle-of-one-turn",
-        "hamq/problem/evaluation.py",
-        old="if not isinstance(density, CorrelatedDensity) or not any(problem.grid.periodic):",
-        new="if density is not None:",
+        "hamq/problem/kernels/gaussian.py",
+        old="if not any(grid.periodic):",
+        new="if grid is not None:",
         tests=("tests/problem/test_cells.py::test_correlated_rows_against_a_dense_sum[periodic1-cell]",),
     ),
     Mutant(
@@ -480,10 +482,10 @@ MUTANTS = [
     ),
     Mutant(
         "policy-from-NaN",
-        "hamq/exact/solution.py",
+        "hamq/solution.py",
         "bad = np.isnan(self.q)",
         "bad = np.isinf(self.q)",
-        ("tests/exact/test_solution.py::test_no_action_is_chosen_from_nan",),
+        ("tests/test_solution.py::test_no_action_is_chosen_from_nan",),
     ),
     Mutant(
         "peaks-between-points-forgotten",
@@ -523,7 +525,7 @@ MUTANTS = [
     Mutant(
         "masses-never-taken",
         "hamq/learning/choosing.py",
-        old="if np.mean(rows.errors <= tolerance) >= SETTLED and mean <= affordable:",
+        old="if np.mean(errors <= tolerance) >= SETTLED and mean <= affordable:",
         new="if False:",
         tests=("tests/learning/test_choosing.py::test_densities_that_jump_are_solved_by_their_masses[gumbel]",),
     ),
@@ -690,14 +692,14 @@ MUTANTS = [
     ),
     Mutant(
         "cli-refused-run-leaves-its-folder",
-        "hamq/cli/recording.py",
+        "hamq/runs/recording.py",
         old="if self._is_new and not self.num_saved and not self._is_finished:",
         new="if self._is_new and self._is_finished and not self.num_saved:",
         tests=(CLI_REFUSALS + "::test_what_only_solve_can_see_leaves_no_folder",),
     ),
     Mutant(
         "cli-old-run-overwritten-at-once",
-        "hamq/cli/recording.py",
+        "hamq/runs/recording.py",
         old="elif out is not None and overwrite and _holds_run(out):",
         new="elif out is not None and overwrite and not _holds_run(out):",
         tests=(CLI_REFUSALS + "::test_an_existing_run_is_left_alone",),
@@ -733,9 +735,9 @@ MUTANTS = [
     ),
     Mutant(
         "cli-lemma3-resumed-with-other-draws",
-        "hamq/cli/arguments.py",
-        old='is_fixed = by_budget or arguments["schedule"] == "lemma3"',
-        new="is_fixed = by_budget",
+        "hamq/runs/config.py",
+        old=' or settings.get("schedule") == "lemma3"',
+        new="",
         tests=(CLI_REFUSALS + "::test_iterations_that_set_the_number_of_draws_cannot_change",),
     ),
     Mutant(
@@ -768,16 +770,16 @@ MUTANTS = [
     ),
     Mutant(
         "cli-compares-with-another-problem",
-        "hamq/cli/finished.py",
-        old="if problem_hash(problem) != found.manifest.problem:",
-        new="if not problem_hash(problem):",
+        "hamq/runs/loading.py",
+        old="if problem_hash(problem) == run.manifest.problem:",
+        new="if problem_hash(problem):",
         tests=(CLI_REFUSALS + "::test_runs_that_cannot_be_compared_or_shown",),
     ),
     Mutant(
         "cli-bugs-look-like-bad-input",
         "hamq/cli/entry.py",
-        old="if not _is_refusal(error):",
-        new="if not str(error):",
+        old="except HamqError as error:",
+        new="except ValueError as error:",
         tests=(CLI_REFUSALS + "::test_a_bug_keeps_its_traceback",),
     ),
     Mutant(
@@ -962,7 +964,9 @@ MUTANTS = [
     *DIAGNOSTIC_MUTANTS,
     *FAULT_MUTANTS,
     *SCALE,
+    *QUADRATURE_MUTANTS,
     *SIMULATOR,
+    *AXES,
     *STUDY_MUTANTS,
     *TENSOR,
     *USERS,

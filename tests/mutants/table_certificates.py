@@ -171,7 +171,7 @@ CERTIFICATE_MUTANTS = [
     Mutant(
         "conditional-on-its-own-coordinate",
         "hamq/certificates/variates.py",
-        old=" - row[j] * (x[j] - density.mean[j])",
+        old=" - row[j] * (x[j] - normal.mean[j])",
         new="",
         tests=(f"{KEEP}[correlated-cell]",),
     ),
@@ -220,7 +220,7 @@ CERTIFICATE_MUTANTS = [
     Mutant(
         "masses-taken-for-independent-draws",
         "hamq/certificates/certify.py",
-        old='return isinstance(problem.kernel, GaussianKernel) or problem.law == "point"',
+        old='return problem.kernel.normal is not None or problem.law == "point"',
         new="return True",
         tests=(f"{CERTIFY}::test_the_strongest_method_that_applies_is_taken",),
     ),

@@ -5,13 +5,16 @@ from tests.mutants.mutant import Mutant
 IDENTITIES = "tests/learning/test_identities.py"
 CELL_TABLE = "tests/sampling/test_cell_table.py"
 WORTH = "tests/learning/test_worth.py"
+ERROR = "tests/learning/test_expected_error.py"
+DEFINED = "tests/learning/test_defined.py"
+BUDGET = "tests/learning/test_pilot_budget.py"
 
 DENSITY_MUTANTS = [
     Mutant(
         "jumps-calibrated-all-the-same",
         "hamq/learning/identities.py",
-        old="return dataclasses.replace(sampler, calibrate=False), *spent",
-        new="return sampler, *spent",
+        old="return Tuned(dataclasses.replace(sampler, calibrate=False), *spent)",
+        new="return Tuned(sampler, *spent)",
         tests=(f"{IDENTITIES}::test_weights_are_even_where_the_density_jumps",),
     ),
     Mutant(
@@ -62,5 +65,103 @@ DENSITY_MUTANTS = [
         old="num_poor=int((is_few | disagrees).sum())",
         new="num_poor=int(is_few.sum())",
         tests=(f"{WORTH}::test_chains_a_little_apart_are_poor_too",),
+    ),
+    Mutant(
+        "error-of-one-step-only",
+        "hamq/learning/expected_error.py",
+        old="delta = excess + discount * later",
+        new="delta = excess",
+        tests=(f"{ERROR}::test_one_action_is_linear[cell]",),
+    ),
+    Mutant(
+        "parts-not-scaled",
+        "hamq/learning/expected_error.py",
+        old="own = even if isinstance(run.sampler, HMC) else w",
+        new="own = 4 * even if isinstance(run.sampler, HMC) else 4 * w",
+        tests=(f"{ERROR}::test_parts_of_independent_draws_have_the_variance_of_their_mean",),
+    ),
+    Mutant(
+        "chains-not-compared-as-a-whole",
+        "hamq/learning/expected_error.py",
+        old="return math.sqrt(max(1.0, ours / theirs)) if theirs > 0 else 1.0",
+        new="return 1.0",
+        tests=(f"{ERROR}::test_chains_that_disagree_count_with_what_they_disagree_by",),
+    ),
+    Mutant(
+        "completion-expected-to-miss-nothing",
+        "hamq/learning/expected_error.py",
+        old="rows[:, cross.tried] = noise.expected[place] - plain[place]",
+        new="rows[:, cross.tried] = 0",
+        tests=(f"{ERROR}::test_what_a_completion_misses_is_expected_elsewhere_too",),
+    ),
+    Mutant(
+        "calibration-believed-whatever-it-fits",
+        "hamq/learning/expected_error.py",
+        old="if fitted >= 0.5:",
+        new="if fitted >= 50:",
+        tests=(f"{ERROR}::test_calibration_leaves_what_its_correction_does_not_explain",),
+    ),
+    Mutant(
+        "error-not-warned-of",
+        "hamq/learning/worth.py",
+        old="or self.is_far",
+        new="or False",
+        tests=(f"{ERROR}::test_too_few_independent_draws_are_not_converged",),
+    ),
+    Mutant(
+        "expected-error-not-recorded",
+        "hamq/runs/result.py",
+        old='"expected_error": solution.expected_error}',
+        new='"expected_error": None}',
+        tests=("tests/cli/test_health.py::test_the_expected_error_is_kept_and_shown",),
+    ),
+    Mutant(
+        "weights-warned-of-twice",
+        "hamq/learning/draws.py",
+        old="    if of_weights:\n",
+        new="    if True:\n",
+        tests=(f"{ERROR}::test_poor_weights_are_not_converged",),
+    ),
+    Mutant(
+        "nan-in-tables-and-looks-let-through",
+        "hamq/learning/chunks.py",
+        old="logs[lane] == np.inf)\n            require_density(",
+        new="logs[lane] == np.inf)\n            (lambda *_: None)(",
+        tests=(f"{DEFINED}::test_what_is_no_density_is_refused_with_its_place",),
+    ),
+    Mutant(
+        "corners-not-looked-at",
+        "hamq/learning/defined.py",
+        old="edge = np.clip(np.concatenate([corners, ",
+        new="edge = np.clip(np.concatenate([0.5 + 0 * corners, ",
+        tests=(f"{DEFINED}::test_what_is_no_density_is_refused_with_its_place[corner-importance]",),
+    ),
+    Mutant(
+        "poles-on-walls-refused",
+        "hamq/learning/defined.py",
+        old="INSET = 1e-3",
+        new="INSET = 0.0",
+        tests=(f"{DEFINED}::test_zeros_and_poles_on_the_wall_are_no_reason_to_refuse",),
+    ),
+    Mutant(
+        "importance-does-not-look",
+        "hamq/learning/draws.py",
+        old="isinstance(sampler, (HMC, Importance)) and",
+        new="isinstance(sampler, HMC) and",
+        tests=(f"{DEFINED}::test_what_is_no_density_is_refused_with_its_place",),
+    ),
+    Mutant(
+        "pilots-spend-what-they-like",
+        "hamq/learning/pilot.py",
+        old="num = int(min(most, share * self.pilots // of_one))",
+        new="num = most",
+        tests=(f"{BUDGET}::test_pilots_keep_to_what_they_may_spend",),
+    ),
+    Mutant(
+        "budget-named-without-the-search-for-modes",
+        "hamq/learning/budget.py",
+        old="needed = 2 * num_pairs * (search_gradients(problem.grid.dimension) + of_pair)",
+        new="needed = num_pairs * sampler.chains",
+        tests=(f"{BUDGET}::test_the_budget_that_a_refusal_names_is_enough",),
     ),
 ]

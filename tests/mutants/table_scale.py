@@ -49,6 +49,20 @@ SCALE = [
         tests=(f"{DEVICES}::test_patience_ends",),
     ),
     Mutant(
+        "lost-process-is-only-said",
+        "hamq/learning/devices.py",
+        old="_watch.end(LOST)",
+        new="_watch.end(0)",
+        tests=(f"{DEVICES}::test_patience_ends",),
+    ),
+    Mutant(
+        "library-ends-its-caller",
+        "hamq/learning/devices.py",
+        old="if _watch.end is not None:",
+        new="if _watch.end is None:\n            __import__('os')._exit(LOST)\n        else:",
+        tests=(f"{DEVICES}::test_nobody_ends_the_process_of_a_caller_of_the_library",),
+    ),
+    Mutant(
         "silence-not-noticed",
         "hamq/cli/lifeline.py",
         old="if heard is None and time.monotonic() - last > SILENCE:",

@@ -2,7 +2,7 @@
 
 from tests.mutants.mutant import Mutant
 
-NEXT_STATE = "tests/certificates/test_next_state.py"
+NEXT_STATE = "tests/control/test_next_state.py"
 LAW = f"{NEXT_STATE}::test_one_step_has_the_law"
 NOISY = "tests/envs/test_noisy.py"
 
@@ -51,70 +51,70 @@ SIMULATOR = [
     ),
     Mutant(
         "nodes-of-a-row-that-was-kept-for-another",
-        "hamq/certificates/next_state.py",
+        "hamq/control/next_state.py",
         old="pairs = np.concatenate([states, actions.reshape(len(states), -1)], axis=1)",
         new="pairs = states",
         tests=(f"{NEXT_STATE}::test_rows_are_kept_for_their_own_pair",),
     ),
     Mutant(
         "ended-states-are-asked",
-        "hamq/certificates/next_state.py",
+        "hamq/control/next_state.py",
         old="found, going = np.array(states, np.float32), np.flatnonzero(~is_over)",
         new="found, going = np.array(states, np.float32), np.arange(len(is_over))",
         tests=(f"{NEXT_STATE}::test_what_has_ended_is_not_asked",),
     ),
     Mutant(
         "rollouts-share-one-luck",
-        "hamq/certificates/next_state.py",
+        "hamq/control/next_state.py",
         old="np.asarray(actions, np.float64), rows[which]",
         new="np.asarray(actions, np.float64), rows[which * 0]",
         tests=(f"{NEXT_STATE}::test_pairs_that_are_alike_share_their_luck",),
     ),
     Mutant(
         "nan-is-worth-something",
-        "hamq/certificates/next_state.py",
+        "hamq/control/next_state.py",
         old="self._means.append(mean if np.isfinite(mean) else 0.0)",
         new="self._means.append(mean)",
         tests=(f"{NEXT_STATE}::test_what_draws_are_worth_is_said",),
     ),
     Mutant(
         "nan-error-is-no-error",
-        "hamq/certificates/next_state.py",
+        "hamq/control/next_state.py",
         old="np.sum(~(taken.error <= FAR))",
         new="np.sum(taken.error > FAR)",
         tests=(f"{NEXT_STATE}::test_what_draws_are_worth_is_said",),
     ),
     Mutant(
         "chains-always-short",
-        "hamq/certificates/chain_draws.py",
+        "hamq/control/chain_draws.py",
         old="if shares[-1][0] <= FEW_SHARE:",
         new="if shares[-1][0] <= 1:",
         tests=(f"{NEXT_STATE}::test_chains_are_as_long_as_they_must_be",),
     ),
     Mutant(
         "chains-first-draw",
-        "hamq/certificates/next_state.py",
+        "hamq/control/next_state.py",
         old="made.points[:, :, -1]",
         new="made.points.mean(axis=2)",
         tests=(f"{NEXT_STATE}::test_chains_follow_a_curved_density_in_four_dimensions",),
     ),
     Mutant(
         "lookahead-undiscounted",
-        "hamq/envs/decoders.py",
+        "hamq/control/decoders.py",
         old="+ self.problem.discount * expected\n        if np",
         new="+ expected\n        if np",
         tests=(f"{NOISY}::test_lookahead_is_within_a_hundredth_of_the_range[gumbel-linear]",),
     ),
     Mutant(
         "lookahead-compares-nan",
-        "hamq/envs/decoders.py",
+        "hamq/control/decoders.py",
         old="if np.any(np.isnan(found)):",
         new="if np.all(np.isnan(found)):",
         tests=(f"{NOISY}::test_what_is_no_number_is_refused_by_lookahead",),
     ),
     Mutant(
         "lookahead-actions-mixed-up",
-        "hamq/envs/expected_values.py",
+        "hamq/control/expected_values.py",
         old="np.repeat(states, many, axis=0)",
         new="np.tile(states, (many, 1))",
         tests=(f"{NOISY}::test_lookahead_is_within_a_hundredth_of_the_range[gumbel-linear]",),

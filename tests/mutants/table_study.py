@@ -5,17 +5,17 @@ from tests.mutants.mutant import Mutant
 STUDY_MUTANTS = [
     Mutant(
         "iqm-upper-quarter-kept",
-        "hamq/certificates/statistics.py",
+        "hamq/control/statistics.py",
         old="n / 4, 3 * n / 4)",
         new="n / 4, n)",
-        tests=("tests/certificates/test_statistics.py",),
+        tests=("tests/control/test_statistics.py",),
     ),
     Mutant(
         "pairs-not-drawn-together",
-        "hamq/certificates/statistics.py",
+        "hamq/control/statistics.py",
         old="of_a if paired else _resamples(",
         new="_resamples(",
-        tests=("tests/certificates/test_statistics.py",),
+        tests=("tests/control/test_statistics.py",),
     ),
     Mutant(
         "half-width-without-correlation",

@@ -6,7 +6,8 @@ ENVIRONMENT = "tests/envs/test_environment.py"
 ANIMATION = "tests/report/test_animation.py"
 TABLE_LAYERS = "tests/report/test_table_layers.py"
 TABLE_PAGE = "tests/report/test_table_page.py"
-DECODERS = "tests/envs/test_decoders.py"
+SOLVING = "tests/runs/test_solving.py"
+DECODERS = "tests/control/test_decoders.py"
 MUJOCO = "tests/problem/test_gym_mujoco_models.py"
 EVALUATION = "tests/envs/test_evaluation.py"
 
@@ -82,11 +83,81 @@ USERS = [
         tests=(f"{ANIMATION}::test_the_page_gets_the_shapes_of_the_scene",),
     ),
     Mutant(
-        "animated-table-has-no-circles",
-        "hamq/report/animation.py",
-        old="nodes = (below[:, None, :] + is_above) % points",
-        new="nodes = np.minimum(below[:, None, :] + is_above, points - 1)",
-        tests=(f"{ANIMATION}::test_the_policy_of_a_table",),
+        "resume-of-nothing-is-refused",
+        "hamq/runs/folder.py",
+        old="return not folder.exists() or (folder.is_dir() and not _others(folder))",
+        new="return not folder.exists()",
+        tests=(f"{SOLVING}::test_resume_starts_where_nothing_is_yet",),
+    ),
+    Mutant(
+        "what-is-done-is-solved-again",
+        "hamq/runs/recording.py",
+        old="self.is_done = _asked(old, free) == _asked(self.config, free)",
+        new="self.is_done = False",
+        tests=(f"{SOLVING}::test_resume_of_what_is_done_returns_it_and_more_iterations_go_on",),
+    ),
+    Mutant(
+        "fewer-iterations-count-as-done",
+        "hamq/runs/recording.py",
+        old='is_same = set(free) - {"iterations", "tolerance"}',
+        new="is_same = set(free)",
+        tests=(f"{SOLVING}::test_resume_of_what_is_done_returns_it_and_more_iterations_go_on",),
+    ),
+    Mutant(
+        "stopped-from-python-loses-its-iterations",
+        "hamq/runs/solving.py",
+        old="recording.save_last()",
+        new="pass",
+        tests=(f"{SOLVING}::test_a_run_that_was_stopped_goes_on_to_the_same_bits",),
+    ),
+    Mutant(
+        "loaded-for-another-problem",
+        "hamq/runs/loading.py",
+        old="if (found := problem_hash(problem)) != run.manifest.problem:",
+        new="if not (found := problem_hash(problem)):",
+        tests=(f"{SOLVING}::test_a_problem_that_no_run_can_name_is_asked_for",),
+    ),
+    Mutant(
+        "fields-of-version-0-1-are-not-left-out",
+        "hamq/runs/describing.py",
+        old=" and (name in known or value is not None)",
+        new="",
+        tests=("tests/runs/test_version_0_1.py::test_a_train_is_loaded_whatever_its_sampler_was_called_with",),
+    ),
+    Mutant(
+        "map-of-a-notebook-is-upside-down",
+        "hamq/notebook.py",
+        old='y="{height - 1 - y}"',
+        new='y="{y}"',
+        tests=("tests/test_notebook.py::test_the_map_has_a_cell_for_every_node_in_its_place",),
+    ),
+    Mutant(
+        "progress-is-shown-to-nobody",
+        "hamq/runs/progress.py",
+        old="asked is None and is_watched()",
+        new="asked is None",
+        tests=("tests/runs/test_progress.py::test_nothing_is_shown_to_nobody",),
+    ),
+    Mutant(
+        "act-does-not-look-ahead",
+        "hamq/control/acting.py",
+        old='return make_policy(solution, "lookahead")',
+        new="return simpler",
+        tests=("tests/control/test_acting.py::test_actions_come_from_the_model",),
+    ),
+    Mutant(
+        "one-state-keeps-its-axis",
+        "hamq/solution.py",
+        old="found = function(states[None, :])[0]",
+        new="found = function(states[None, :])",
+        tests=("tests/control/test_acting.py::test_tables_and_trains_agree_and_take_one_state_or_many",),
+    ),
+    Mutant(
+        "table-policy-does-not-interpolate",
+        "hamq/control/decoders.py",
+        old='"interpolate" if problem.law == "linear" else "nearest"',
+        new='"nearest"',
+        tests=(f"{DECODERS}::test_the_policy_of_a_table",),
     ),
     Mutant(
         "page-anchors-are-not-followed",
@@ -223,14 +294,14 @@ USERS = [
     ),
     Mutant(
         "window-stops-at-the-end-of-a-circle",
-        "hamq/envs/decoders.py",
+        "hamq/control/decoders.py",
         old="return (first + jnp.arange(width, dtype=jnp.int32)) % n, masses",
         new="return jnp.clip(first + jnp.arange(width, dtype=jnp.int32), 0, n - 1), masses",
         tests=(f"{DECODERS}::test_lookahead_is_one_exact_step",),
     ),
     Mutant(
         "lookahead-without-discount",
-        "hamq/envs/decoders.py",
+        "hamq/control/decoders.py",
         old="jnp.asarray(problem.reward(state, action)) + problem.discount * expected",
         new="jnp.asarray(problem.reward(state, action)) + expected",
         tests=(f"{DECODERS}::test_the_exact_answer_is_its_own_lookahead",),

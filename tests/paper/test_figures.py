@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from matplotlib.text import Text
 
-from hamq.certificates.statistics import bootstrap_interval, interquartile_mean
+from hamq.control.statistics import bootstrap_interval, interquartile_mean
 from hamq.paper import figure1, figure2, figure3, figure4
 from hamq.paper.drawing import FONT, NUM_RESAMPLES, Series, column, final, over, summary, verdict
 from hamq.paper.evidence import number

@@ -12,7 +12,8 @@ import scipy.stats
 from hamq.problem import zoo
 from hamq.problem.cells import all_rows, available_bytes, estimate, log_masses, require_room
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel, UnnormalizedKernel
+from hamq.problem.kernels.gaussian import GaussianKernel
+from hamq.problem.kernels.unnormalized import UnnormalizedKernel
 from hamq.problem.problem import Problem
 
 LAWS = ["cell", "linear", "point"]

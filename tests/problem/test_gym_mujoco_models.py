@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hamq
-from hamq.certificates.linear_quadratic import linearise
+from hamq.control.linear_quadratic import linearise
 from hamq.envs.known import KNOWN
 from hamq.problem.tables import terminal_table
 from hamq.problem.zoo import gym_inverted_double_pendulum, gym_inverted_pendulum

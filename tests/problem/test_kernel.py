@@ -6,13 +6,8 @@ import numpy as np
 import pytest
 
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import (
-    CorrelatedDensity,
-    GaussianKernel,
-    ProductDensity,
-    UnnormalizedKernel,
-    UserDensity,
-)
+from hamq.problem.kernels.gaussian import CorrelatedDensity, GaussianKernel, ProductDensity
+from hamq.problem.kernels.unnormalized import UnnormalizedKernel, UserDensity
 
 GRID = Grid([-1.0, -2.0, -3.0], [1.0, 2.0, 3.0], 3, periodic=[False, True, False])
 MATRIX = [[0.5, 0.2, -0.1], [0.2, 0.4, 0.05], [-0.1, 0.05, 0.9]]

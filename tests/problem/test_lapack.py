@@ -7,7 +7,8 @@ import jax.random as jr
 import pytest
 
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel, UnnormalizedKernel
+from hamq.problem.kernels.gaussian import GaussianKernel
+from hamq.problem.kernels.unnormalized import UnnormalizedKernel
 from hamq.problem.lapack import calls_lapack
 from hamq.problem.problem import Problem
 from hamq.sampling.draws import Target

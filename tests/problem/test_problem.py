@@ -10,7 +10,8 @@ import pytest
 
 from hamq.problem.checks import warn_unless_expected
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel, UnnormalizedKernel
+from hamq.problem.kernels.gaussian import GaussianKernel
+from hamq.problem.kernels.unnormalized import UnnormalizedKernel
 from hamq.problem.outside import outside_surprises
 from hamq.problem.problem import Problem, pair_name
 from hamq.problem.tables import (
@@ -129,7 +130,7 @@ def test_one_action_is_a_note():
     ("changes", "sentence"),
     [
         ({"grid": [5, 5]}, r"grid must be a hamq\.Grid, got list"),
-        ({"kernel": mean}, r"kernel must be a hamq\.GaussianKernel or a hamq\.UnnormalizedKernel, got function"),
+        ({"kernel": mean}, r"kernel must be a hamq\.AbstractKernel, such as .* hamq\.UnnormalizedKernel, got function"),
         ({"law": "cells"}, r"law must be one of cell, linear, point, got 'cells'"),
         ({"reward": 1.0}, r"reward must be a function of \(state, action\), got 1\.0"),
         ({"terminal": True}, r"terminal must be None or a function of the state, got True"),
@@ -283,7 +284,7 @@ def test_tables_hold_float64_values_of_every_pair():
 
 
 def test_an_unnormalised_kernel_has_no_mean():
-    with pytest.raises(TypeError, match=r"an UnnormalizedKernel has no mean and no covariance"):
+    with pytest.raises(TypeError, match=r"kernels of the family UnnormalizedKernel have no mean"):
         mean_table(problem(kernel=UnnormalizedKernel(logdensity)))
 
 

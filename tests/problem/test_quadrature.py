@@ -9,7 +9,7 @@ import scipy.stats
 
 from hamq.problem.cells import all_rows, rows_of
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import UnnormalizedKernel
+from hamq.problem.kernels.unnormalized import UnnormalizedKernel
 from hamq.problem.problem import Problem
 from hamq.problem.rules import ORDERS, lobatto, make_pieces, make_rule, orders
 
@@ -162,7 +162,8 @@ def test_rules_are_exact_for_polynomials(dimension):
         powers = random.integers(0, min(2 * fine - 3, 2 * coarse - 1) + 1, dimension)
         exact = np.prod(1 / (powers + 1))
         values = np.prod(rule.positions**powers, axis=1)
-        np.testing.assert_allclose(values[: rule.num_fine] @ rule.fine[:, 0], exact, rtol=1e-6)
+        # The end points are moved by 1e-9, and their weights with them: what is left is far below that.
+        np.testing.assert_allclose(values[: rule.num_fine] @ rule.fine[:, 0], exact, rtol=2e-9)
         np.testing.assert_allclose(values[rule.num_fine :] @ rule.coarse[:, 0], exact, rtol=1e-10)
 
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hamq.problem.small_matrix import MAX_UNROLLED, cholesky, inverse_lower, raised_cholesky, solve_positive
+from hamq.problem.small_matrix import MAX_UNROLLED, cholesky, eliminated, inverse_lower, raised_cholesky, solve_positive
 
 DIMENSIONS = [1, 2, 3, MAX_UNROLLED, MAX_UNROLLED + 1, 12, 40]
 BATCH = 5
@@ -37,6 +37,10 @@ def test_factor_inverse_and_solution_equal_numpy(x64, d):
     right = np.random.default_rng(1).normal(size=(BATCH, d, 2))
     np.testing.assert_allclose(
         batched(solve_positive, matrices, right), np.linalg.solve(matrices, right), rtol=1e-9, atol=1e-10
+    )
+    one = right[:, :, 0]
+    np.testing.assert_allclose(
+        batched(eliminated, matrices, one), np.linalg.solve(matrices, one[..., None])[..., 0], rtol=1e-9, atol=1e-10
     )
 
 

@@ -2,7 +2,6 @@
 
 import base64
 import dataclasses
-import itertools
 import json
 import math
 
@@ -11,11 +10,11 @@ import numpy as np
 import pytest
 
 import hamq
-from hamq.certificates.rollouts import rollouts
+from hamq.control.rollouts import rollouts
 from hamq.problem import zoo
 from hamq.problem.actions import ProductActions
 from hamq.problem.scene import TONES, Box, Disc, Line, Scene
-from hamq.report.animation import UNITS, make_animation, table_policy
+from hamq.report.animation import UNITS, make_animation
 from hamq.types import Law
 
 
@@ -102,32 +101,6 @@ def test_random_starts_are_nodes_of_the_cell_law_and_not_terminal():
     assert len({start[1] for start in starts}) > 1
     (rollout,) = make_animation(problem, {"d": damped}, start=[-0.6, 0.3], steps=1).rollouts
     assert rollout.states[0].tolist() == [-0.5, 0.25]
-
-
-def weights(grid: hamq.Grid, state) -> np.ndarray:
-    """Of all nodes, as products of hats: what a table is multiplied with."""
-    of_axes = []
-    for axis, x in enumerate(state):
-        distance = np.abs(x - grid.axis_nodes(axis))
-        if grid.periodic[axis]:
-            distance = np.minimum(distance % grid.widths[axis], -distance % grid.widths[axis])
-        of_axes.append(np.maximum(0, 1 - distance / grid.spacing[axis]))
-    return np.array([math.prod(each) for each in itertools.product(*of_axes)])
-
-
-@pytest.mark.parametrize("law", ["linear", "cell"])
-def test_the_policy_of_a_table(law):
-    problem = zoo.pendulum(points=[6, 5], num_actions=7, law=law, periodic=[True, False])
-    rng = np.random.default_rng(0)
-    q = rng.normal(size=(30, 7))
-    states = rng.uniform(problem.grid.lower, problem.grid.upper, (200, 2)).astype(np.float32)
-    of_nodes = [weights(problem.grid, state) for state in states]
-    rows = np.array([w @ q if law == "linear" else q[np.argmax(w)] for w in of_nodes])
-    best = np.asarray(problem.actions)[rows.argmax(axis=1)]
-    np.testing.assert_array_equal(table_policy(problem, q)(states), best)
-    corners = np.array([problem.grid.upper, problem.grid.lower])
-    expected = [(weights(problem.grid, state) @ q).argmax() for state in corners]
-    np.testing.assert_array_equal(table_policy(problem, q)(corners), np.asarray(problem.actions)[expected])
 
 
 def read_frames(text: str, unit: float) -> list[list[tuple]]:

@@ -5,13 +5,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from hamq.exact.solution import History, Solution
 from hamq.exact.value_iteration import solve_exact
 from hamq.problem import zoo
 from hamq.problem.grid import Grid
 from hamq.problem.problem import Problem
 from hamq.report.policy_map import held_nodes, is_plot, plain, plot, write_plot
 from hamq.sampling.iid import IID
+from hamq.solution import History, Solution
 from hamq.tensor.solve import solve_tensor
 from tests.exact.posed import swing
 

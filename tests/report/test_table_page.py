@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hamq.exact.solution import History
 from hamq.problem.grid import Grid
 from hamq.report.convergence import Member, convergence_charts, seed_groups
 from hamq.report.layers import TableLayer
@@ -17,6 +16,7 @@ from hamq.report.run_page import Exact, Shown, write_run_page
 from hamq.report.table_page import table_layers
 from hamq.runs.manifest import Manifest
 from hamq.runs.reading import Run
+from hamq.solution import History
 
 POINTS = (3, 2, 2)
 ACTIONS = [-1.0, 0.0, 2.0]

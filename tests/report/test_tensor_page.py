@@ -9,11 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hamq.exact.solution import History
 from hamq.problem import zoo
 from hamq.problem.actions import ProductActions
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel
+from hamq.problem.kernels.gaussian import GaussianKernel
 from hamq.problem.problem import Problem
 from hamq.report import policy_train as policy_module
 from hamq.report import tensor_page
@@ -22,8 +21,10 @@ from hamq.report.page import is_page
 from hamq.report.policy_train import action_ranges, policy_train
 from hamq.report.run_page import Exact, Shown, Written, write_run_page
 from hamq.runs.manifest import Manifest, package_versions
+from hamq.runs.naming import Named
 from hamq.runs.reading import Run
 from hamq.sampling.iid import IID
+from hamq.solution import History
 from hamq.tensor import train
 from hamq.tensor.solve import solve_tensor
 
@@ -195,11 +196,9 @@ def test_a_train_and_a_table_stand_side_by_side(tmp_path, solved):
 
 
 def test_a_users_file_is_named_without_its_folder():
-    assert (
-        described({"name": "/home/me/secret/mine.py:make", "options": {"points": 7, "law": None}})
-        == "mine.py:make(points=7)"
-    )
-    assert described({"name": "pendulum", "options": {}}) == "pendulum()"
+    assert described(Named("/home/me/secret/mine.py:make", {"points": 7, "law": None})) == "mine.py:make(points=7)"
+    assert described(Named("pendulum", {})) == "pendulum()"
+    assert described(Named("made in Python", None)) == "made in Python"
 
 
 def test_other_files_are_no_pages(tmp_path):

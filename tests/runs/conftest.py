@@ -2,7 +2,7 @@ import jaxtyping
 import numpy as np
 import pytest
 
-from hamq.exact.solution import History, Solution
+from hamq.solution import History, Solution
 from tests.exact.posed import swing
 
 

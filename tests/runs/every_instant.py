@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
-from hamq.exact.solution import History
 from hamq.runs import storage
 from hamq.runs.checkpoint import decode_checkpoint
 from hamq.runs.errors import RunError
 from hamq.runs.folder import RunFolder
 from hamq.runs.manifest import read_manifest
 from hamq.runs.reading import read_run
+from hamq.solution import History
 from tests.runs.posed import CONFIG, HASH, assert_same_arrays, history, state
 
 CALLS = ("open", "write", "fsync", "replace", "link", "unlink", "ftruncate", "pwrite")
@@ -27,6 +27,7 @@ class Ended:
     """What `finish` needs of a Solution; a real one would need a problem."""
 
     q, lower, upper, error, health, result, converged = np.zeros((3, 2)), None, None, None, None, "done", True
+    expected_error = None
     history = History(iteration=[0, 1, 2, 3])
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from hamq.exact.solution import History
 from hamq.runs import storage
 from hamq.runs.folder import RunFolder
 from hamq.runs.manifest import read_manifest, sha256
+from hamq.solution import History
 
 ROOT = Path(__file__).parents[2]
 CONFIG = {"problem": "pendulum", "sampler": {"kind": "HMC", "num_samples": 100}, "seed": 0, "iterations": 20}

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from hamq.certificates.certificate import Certificate, PartialCertificate
-from hamq.learning.draws import Cost
 from hamq.problem.problem import Problem
+from hamq.solution import Cost
 
 COST = Cost(7000, 35_000, 2_000)
 

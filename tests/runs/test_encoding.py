@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hamq.exact.solution import History
 from hamq.runs import encoding
 from hamq.runs.errors import RunError
+from hamq.solution import History
 from tests.runs.posed import assert_same_arrays
 
 DTYPES = st.one_of(hnp.scalar_dtypes(), hnp.byte_string_dtypes(), hnp.unicode_string_dtypes())

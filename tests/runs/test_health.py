@@ -5,13 +5,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from hamq.exact.solution import Health
 from hamq.runs.encoding import encode_arrays
 from hamq.runs.errors import RunError
 from hamq.runs.folder import RunFolder
 from hamq.runs.reading import read_run
 from hamq.runs.result import arrays_of
 from hamq.runs.storage import TABLES
+from hamq.solution import Health
 from tests.runs.posed import CONFIG, HASH, assert_same_arrays, forge, history, state
 
 

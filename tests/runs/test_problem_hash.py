@@ -5,7 +5,8 @@ import pytest
 
 from hamq.problem.actions import ProductActions
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel, UnnormalizedKernel
+from hamq.problem.kernels.gaussian import GaussianKernel
+from hamq.problem.kernels.unnormalized import UnnormalizedKernel
 from hamq.problem.problem import Problem
 from hamq.runs.problem_hash import _rounded, problem_hash
 from tests.exact.posed import maze, spiky

@@ -16,7 +16,9 @@ from hamq.tensor.solve import solve_tensor
 from tests.runs.posed import assert_same_arrays, forge, history, state
 from tests.runs.test_damage import REMEDY
 
-CONFIG = {"command": "solve-tensor", "sampler": {"kind": "IID", "num_samples": 32}, "num_starts": 1, "seed": 0}
+NAMED = {"name": "spring_chain", "options": {"num_masses": 1, "points": 5}}
+HEAD = {"command": "solve-tensor", "problem": NAMED}
+CONFIG = HEAD | {"sampler": {"kind": "IID", "num_samples": 32}, "num_starts": 1, "seed": 0}
 
 
 @pytest.fixture(scope="module")
@@ -121,17 +123,28 @@ def test_what_cannot_be_loaded(folder, tmp_path, solved, solution):
         with pytest.raises(RunError, match=r"table has no tensor train: it is not finished; give the folder of a finished"):
             load_tensor(tmp_path / "table", solved.problem)
         run.finish(solution, {})
-    with pytest.raises(RunError, match=r"table has no tensor train: it is of `hamq solve` or `hamq exact`; use read_run"):
+    with pytest.raises(RunError, match=r"table has no tensor train: it is of `hamq solve` or `hamq exact`; use hamq.load"):
         load_tensor(tmp_path / "table", solved.problem)
 
 
 @pytest.mark.parametrize(
-    "config", [{}, CONFIG | {"sampler": {"kind": "Dice"}}, CONFIG | {"sampler": {"kind": "IID", "n": 3}}]
+    ("config", "said"),
+    [
+        ({}, r"config\.json of .* is damaged: its command is None, not one of solve, solve-tensor, exact"),
+        (CONFIG | {"problem": "mine"}, r"config\.json of .* is damaged: its problem is 'mine', not a name with options"),
+        (CONFIG | {"sampler": 3}, r"config\.json of .* is damaged: its sampler is 3, not its fields"),
+        (HEAD, r"config\.json of .* is damaged: it does not say how backups are made \('sampler' is missing\)"),
+        (
+            CONFIG | {"sampler": {"kind": "Dice"}},
+            r"the sampler 'Dice', which is not one of hamq's .* hamq.load\(path, sampler=",
+        ),
+        (CONFIG | {"sampler": {"kind": "IID", "n": 3}}, r"is damaged: it does not say how backups are made"),
+    ],
 )
-def test_a_config_of_somebody_else_is_refused(tmp_path, solved, config):
+def test_a_config_of_somebody_else_is_refused(tmp_path, solved, config, said):
     with RunFolder.create(tmp_path / "run", config, problem_hash(solved.problem)) as run:
         run.finish(solved, {})
-    with pytest.raises(RunError, match=r"config\.json of .* is damaged: it does not say how backups are made"):
+    with pytest.raises(RunError, match=said):
         load_tensor(tmp_path / "run", solved.problem)
 
 

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import CorrelatedDensity, GaussianKernel, ProductDensity, UnnormalizedKernel, UserDensity
+from hamq.problem.kernels.gaussian import CorrelatedDensity, GaussianKernel, ProductDensity
+from hamq.problem.kernels.unnormalized import UnnormalizedKernel, UserDensity
 from hamq.problem.problem import Problem
 
 LOWER, UPPER = (-1.0, -2.0), (1.0, 1.0)

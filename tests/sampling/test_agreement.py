@@ -18,7 +18,7 @@ import scipy.special
 
 from hamq.learning.draws import draw_pairs, prepare
 from hamq.problem import zoo
-from hamq.problem.kernel import UnnormalizedKernel
+from hamq.problem.kernels.unnormalized import UnnormalizedKernel
 from hamq.problem.problem import action_values
 from hamq.sampling.draws import Target
 from hamq.sampling.exhaustive import Exhaustive

@@ -12,7 +12,8 @@ from scipy.special import logsumexp
 from scipy.stats import truncnorm
 
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel, UnnormalizedKernel, UserDensity
+from hamq.problem.kernels.gaussian import GaussianKernel
+from hamq.problem.kernels.unnormalized import UnnormalizedKernel, UserDensity
 from hamq.problem.problem import Problem
 from hamq.sampling.calibration import LARGEST, RIDGE, calibrated_weights, cleaned, stein_functions, tilt, tilt_on_host
 from hamq.sampling.draws import Target

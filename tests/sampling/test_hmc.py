@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import ProductDensity
+from hamq.problem.kernels.gaussian import ProductDensity
 from hamq.sampling.chain import ChainState
 from hamq.sampling.hmc import HMC
 from hamq.sampling.modes import find_modes

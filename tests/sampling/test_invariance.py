@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import UserDensity
+from hamq.problem.kernels.unnormalized import UserDensity
 from hamq.sampling.chain import ChainState
 from hamq.sampling.hmc import HMC
 from hamq.sampling.modes import find_modes

@@ -9,7 +9,8 @@ import pytest
 
 from hamq.learning.draws import draw_each, warn_of
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel, UnnormalizedKernel
+from hamq.problem.kernels.gaussian import GaussianKernel
+from hamq.problem.kernels.unnormalized import UnnormalizedKernel
 from hamq.problem.problem import Problem
 from hamq.sampling.draws import make_info
 from hamq.sampling.exhaustive import Exhaustive
@@ -78,7 +79,7 @@ def test_point_masses_cannot_be_followed(sampler):
         (
             "correlated",
             "product",
-            "method='product' needs a diagonal covariance and a continuous law; correlated has not",
+            "correlated has not; use method=None",
         ),
         ("two-modes", "rejection", "method='rejection' draws from normals, and two-modes is none; use HMC"),
     ],
@@ -118,20 +119,25 @@ def test_rejection_that_never_falls_into_the_box(monkeypatch):
 
 
 def hostile(next_state, state, action):
-    """NaN everywhere for one pair, −inf everywhere for another; √ has a NaN gradient (inf·0) at the walls of all others."""
-    is_nan, is_nowhere = (state[0] > 0.5) & (action < 0), (state[0] > -0.5) & (state[0] < 0.5) & (action > 0)
-    log = bell(next_state, state, action) + jnp.where(is_nan, NAN, jnp.where(is_nowhere, -INF, 0.0))
+    """−inf everywhere for one pair; √ has a NaN gradient (inf·0) at the walls of all others."""
+    is_nowhere = (state[0] > -0.5) & (state[0] < 0.5) & (action > 0)
+    log = bell(next_state, state, action) + jnp.where(is_nowhere, -INF, 0.0)
     return log - jnp.sqrt(jnp.maximum(1 - next_state[0] ** 2, 0.0))
+
+
+def undefined(next_state, state, action):
+    """NaN everywhere for another pair."""
+    return hostile(next_state, state, action) + jnp.where((state[0] > 0.5) & (action < 0), NAN, 0.0)
 
 
 @pytest.mark.parametrize("sampler", [HMC(4, num_leapfrog=2, step_size=0.5), Importance(20)], ids=["hmc", "importance"])
 def test_density_without_a_number(sampler):
-    """Stopped, with the name of the first pair."""
-    problem = user_problem(hostile, law="linear")
-    with pytest.raises(ValueError, match=r"no valid draw at state 1 \(0\), action 1 \(1\) \(2 pairs failed\)"):
-        draw_each(problem, sampler, key=0)
-    with pytest.raises(ValueError, match=r"no valid draw at state 2 \(1\), action 0 \(-1\) \(1 pairs failed\)"):
-        draw_each(problem, sampler, np.asarray([2]), key=0)
+    """Stopped, with the name of the pair; NaN is refused whatever the states that were asked for."""
+    with pytest.raises(ValueError, match=r"no valid draw at state 1 \(0\), action 1 \(1\) \(1 pairs failed\)"):
+        draw_each(user_problem(hostile, law="linear"), sampler, key=0)
+    for states in (None, np.asarray([0])):
+        with pytest.raises(ValueError, match=r"is nan at the next state -0\.998, from state 1 with action -1;"):
+            draw_each(user_problem(undefined, law="linear"), sampler, states, key=0)
 
 
 @pytest.mark.parametrize("walls", ["logit", pytest.param("reflect", marks=pytest.mark.slow)])
@@ -158,8 +164,8 @@ def test_stiff_soft_walls():
 SENTENCES = {
     "3 of 84 chains never moved; use a smaller step_size (None adapts it) or walls='logit'": {"is_stuck": 3},
     "3 of 84 pairs have several modes that the chain did not cross; use more samples": {"num_modes": 3},
-    "the weights of 3 of 84 pairs have an effective size below 0.1 of the draws; use more samples, or IID, which draws "
-    "from the masses of the cells": {"weight_share": 3},
+    "the weights of 3 of 84 pairs leave fewer than 30 of 400 draws; use more samples, or IID, which draws from the masses "
+    "of the cells": {"weight_share": 3},
     "3.6% of the draws lie outside the box; use a larger sharpness or walls='logit'": {"outside": 3},
     "6 trajectories ended in a non-finite energy and were rejected; use a smaller step_size": {"num_nonfinite": 3},
 }
@@ -173,12 +179,12 @@ def test_warnings_say_what_to_change(sentence):
     for name, count in SENTENCES[sentence].items():
         getattr(good, name).ravel()[:count] = BAD[name]
     with pytest.warns(HamqWarning, match=re.escape(f"product: {sentence}.")) as found:
-        warn_of(pose("product"), good)
+        warn_of(pose("product"), good, Importance(400))
     assert len(found) == 1
 
 
 def test_good_draws_are_not_warned_about():
-    warn_of(pose("product"), jax.tree.map(lambda leaf: np.full((42, 2), leaf), make_info()))
+    warn_of(pose("product"), jax.tree.map(lambda leaf: np.full((42, 2), leaf), make_info()), Importance(400))
 
 
 @pytest.mark.slow
@@ -196,7 +202,7 @@ def test_weights_that_collapse():
 
     with pytest.warns(
         HamqWarning,
-        match=r"mine: the weights of \d+ of 54 pairs are worth fewer than 30 even draws",
+        match=r"mine: the weights of \d+ of 54 pairs leave fewer than 10 of 100 draws",
     ):
         draw_each(user_problem(ring, d=3), Importance(100), key=0)
 

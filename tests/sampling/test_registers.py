@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import ProductDensity
+from hamq.problem.kernels.gaussian import ProductDensity
 from hamq.sampling.chain import ChainState, make_scales, run_batch
 from hamq.sampling.registers import CHAINS_PER_BLOCK, fits_registers, run_in_registers
 from hamq.sampling.walls import make_potential

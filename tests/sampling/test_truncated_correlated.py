@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import CorrelatedDensity, GaussianKernel
+from hamq.problem.kernels.gaussian import CorrelatedDensity, GaussianKernel
 from hamq.problem.problem import Problem
 from hamq.sampling.draws import Target
 from hamq.sampling.iid import IID
@@ -24,7 +24,7 @@ MEANS = {"inside": (0.3, -0.2), "face": (0.2, 1.6), "corner": (5.0, -7.0), "alon
 
 @eqx.filter_jit
 def proposals(grid, density, uniforms):
-    given = in_order(grid, density)
+    given = in_order(grid, density.normal)
     return jax.vmap(lambda u: propose(given, u))(uniforms), given.order
 
 

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import UnnormalizedKernel
+from hamq.problem.kernels.unnormalized import UnnormalizedKernel
 from hamq.problem.problem import Problem
 
 HALF, ACTIONS, DISCOUNT = 6.0, (-1.0, 0.0, 1.0), 0.9

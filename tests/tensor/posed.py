@@ -5,7 +5,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel
+from hamq.problem.kernels.gaussian import GaussianKernel
 from hamq.problem.problem import Problem
 
 

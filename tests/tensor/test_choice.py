@@ -10,9 +10,9 @@ import pytest
 import hamq
 from hamq.problem.actions import ProductActions
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel
+from hamq.problem.kernels.gaussian import GaussianKernel
 from hamq.problem.problem import Problem
-from hamq.tensor.choice import best, make_choices
+from hamq.tensor.choice import best, best_and_more, make_choices
 
 NUM_STATES = 12
 
@@ -103,6 +103,27 @@ def test_coupled_actuators_never_lose(seed):
     np.testing.assert_array_equal(values, np.asarray(table)[rows, *levels.T])
     assert np.all(values >= np.asarray(table)[rows, *starts.T])
     assert np.any(values == np.max(table, axis=(1, 2, 3)))
+
+
+@pytest.mark.parametrize("max_enumerated", [32, 5])
+def test_a_fixed_state_keeps_its_action(max_enumerated):
+    """Whatever the others do: where every value is lost, and where another start is better."""
+    choices = make_choices(pose(UNEVEN), max_enumerated)
+    table = table_of_values(choices.sizes, 7).at[0].set(-jnp.inf)
+    generator = np.random.default_rng(0)
+    starts = jnp.asarray(np.stack([choices.random(generator, NUM_STATES) for _ in range(3)]))
+    is_fixed = jnp.arange(NUM_STATES) % 2 == 0
+
+    def values(levels):
+        return values_from(table)(levels), levels
+
+    nothing = jnp.zeros(starts.shape[1:], jnp.int32)
+    found, levels, more = best_and_more(choices, values, starts, nothing, is_fixed)
+    free, others, _ = best_and_more(choices, values, starts, nothing)
+    rows = np.arange(NUM_STATES)
+    np.testing.assert_array_equal(levels, np.where(is_fixed[:, None], starts[0], others))
+    np.testing.assert_array_equal(found, np.where(is_fixed, np.asarray(table)[rows, *np.asarray(starts[0]).T], free))
+    np.testing.assert_array_equal(more[1:], levels[1:])
 
 
 def test_starts_begin_in_the_middle():

@@ -50,9 +50,9 @@ def test_trajectories_cost_gradients(monkeypatch, sampler, steps):
     """The sampler's numbers reach the choice of a law, which is not repeated here."""
     asked = []
 
-    def choose_law(problem, actions_at, num_samples, num_leapfrog, step_size, seed):
+    def choose_law(problem, choices, num_samples, num_leapfrog, step_size, seed, surveyor):
         asked.append((num_samples, num_leapfrog, step_size if steps else 0.2))
-        assert actions_at(np.random.default_rng(0), 5).shape == (5, 2)
+        assert surveyor is None and choices.actions(choices.random(np.random.default_rng(0), 5)).shape == (5, 2)
         normals, momenta = jnp.zeros((2, num_samples)), jnp.zeros((num_leapfrog, 2, num_samples))
         return NormalLaw(jnp.zeros((2, 5)), jnp.eye(2), jnp.eye(2), normals, momenta, step_size, False)
 
@@ -65,7 +65,7 @@ def test_trajectories_cost_gradients(monkeypatch, sampler, steps):
 @pytest.mark.parametrize(
     ("problem", "sampler", "sentence"),
     [
-        (lambda: hamq.problems.spring_chain(2, points=3), Exhaustive(), "Exhaustive needs a law that is a product"),
+        (lambda: hamq.problems.spring_chain(2, points=3), Exhaustive(), "Exhaustive needs a normal law that is a product"),
         (lambda: hamq.problems.repelling_agents(2, points=3, law="linear"), IID(8), "IID needs a GaussianKernel"),
     ],
 )

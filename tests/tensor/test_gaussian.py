@@ -7,7 +7,7 @@ import pytest
 from scipy import special, stats
 
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import CorrelatedDensity, ProductDensity
+from hamq.problem.kernels.gaussian import CorrelatedDensity, ProductDensity
 from hamq.tensor import gaussian
 from hamq.tensor.gaussian import cut_draws, cut_mean, cut_normal, shared_normals, tilt_of
 from tests.stats import assert_mean_equals
@@ -42,13 +42,13 @@ def correlated(mean, covariance=CORRELATED):
 @jax.jit
 def drawn(density, z):
     """Draws in BOX."""
-    return cut_draws(density, BOX, z)
+    return cut_draws(density.normal, BOX, z)
 
 
 @jax.jit
 def drawn_each(density, sets):
     """The same for each of some sets."""
-    return jax.vmap(lambda z: cut_draws(density, BOX, z))(sets)
+    return jax.vmap(lambda z: cut_draws(density.normal, BOX, z))(sets)
 
 
 def weights_of(log_weights):
@@ -157,7 +157,7 @@ def test_circles_are_not_cut():
     grid = Grid([-1.0, -1.0], [1.0, 1.0], [4, 4], [True, False])
     covariance = np.asarray([[4.0, 1.0], [1.0, 1.0]])
     z = jnp.asarray(shared_normals(500, 2, 0), jnp.float32)
-    points, log_weights = jax.jit(lambda z: cut_draws(correlated([0.0, 0.0], covariance), grid, z))(z)
+    points, log_weights = jax.jit(lambda z: cut_draws(correlated([0.0, 0.0], covariance).normal, grid, z))(z)
     assert np.abs(np.asarray(points[0])).max() > 3 and np.abs(np.asarray(points[1])).max() <= 1 + 1e-5
     # E[x₀ | x₁] = x₁ whatever x₁ is cut to, so that Cov(x₀, x₁) = Var(x₁).
     weights, points = weights_of(log_weights), np.asarray(points, np.float64)
@@ -167,7 +167,9 @@ def test_circles_are_not_cut():
 def test_far_from_walls_nothing_is_cut():
     wide = Grid([-100.0] * 3, [100.0] * 3, [3, 3, 3])
     z = shared_normals(32, 3, 0)
-    points, log_weights = jax.jit(lambda z: cut_draws(correlated([1.0, 2.0, 3.0]), wide, z))(jnp.asarray(z, jnp.float32))
+    points, log_weights = jax.jit(lambda z: cut_draws(correlated([1.0, 2.0, 3.0]).normal, wide, z))(
+        jnp.asarray(z, jnp.float32)
+    )
     np.testing.assert_allclose(points, np.asarray([1.0, 2, 3])[:, None] + np.linalg.cholesky(CORRELATED) @ z, atol=2e-5)
     np.testing.assert_allclose(weights_of(log_weights), 1 / 32, rtol=1e-4)
 
@@ -176,7 +178,7 @@ def share(mean, covariance, grid):
     """Effective sample size as a part of the number of draws."""
     d = len(mean)
     z = jnp.asarray(shared_normals(512, d, 0), jnp.float32)
-    weights = weights_of(jax.jit(lambda z: cut_draws(correlated(mean, covariance), grid, z))(z)[1])
+    weights = weights_of(jax.jit(lambda z: cut_draws(correlated(mean, covariance).normal, grid, z))(z)[1])
     return 1 / np.sum(weights**2) / len(weights)
 
 
@@ -205,7 +207,7 @@ def test_the_weighted_mean_is_smooth_in_the_mean():
     def weighted(t):
         density = correlated([0.0, 0.0, 0.0])
         density = CorrelatedDensity(t * jnp.asarray(direction, jnp.float32), density.cholesky, density.precision)
-        points, log_weights = cut_draws(density, BOX, z)
+        points, log_weights = cut_draws(density.normal, BOX, z)
         return jnp.sum(points * jax.nn.softmax(log_weights)[None, :], axis=1)
 
     path = np.asarray(jax.jit(jax.vmap(weighted))(jnp.asarray(steps, jnp.float32)), np.float64)

@@ -8,7 +8,8 @@ import pytest
 
 import hamq
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel, UnnormalizedKernel
+from hamq.problem.kernels.gaussian import GaussianKernel
+from hamq.problem.kernels.unnormalized import UnnormalizedKernel
 from hamq.problem.problem import Problem
 from hamq.tensor.choice import make_choices
 from hamq.tensor.ordering import arranged, couplings, find_order

@@ -11,7 +11,8 @@ import pytest
 
 import hamq
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import UnnormalizedKernel, times
+from hamq.problem.kernels.gaussian import times
+from hamq.problem.kernels.unnormalized import UnnormalizedKernel
 from hamq.problem.problem import Problem
 from hamq.tensor.gaussian import shared_normals
 from hamq.tensor.tilted import fit_law, normal_at, tilted_draws
@@ -135,7 +136,7 @@ def test_expectations_under_repulsion(num_leapfrog):
     @jax.jit
     def replicates(state, action):
         def one(normals, momenta):
-            other = eqx.tree_at(lambda law: (law.normals, law.momenta), law, (normals, momenta))
+            other = eqx.tree_at(lambda law: (law.numbers, law.momenta), law, (normals, momenta))
             return tilted_draws(problem, other, state, action)
 
         return jax.vmap(one)(normals, momenta)

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel
+from hamq.problem.kernels.gaussian import GaussianKernel
 from hamq.problem.problem import Problem
 from hamq.problem.zoo.gym_pendulum import standard_deviations
 from hamq.problem.zoo.scenes import acrobot_scene

@@ -27,7 +27,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel, times
+from hamq.problem.kernels.gaussian import GaussianKernel, times
 from hamq.problem.problem import Problem
 from hamq.problem.scene import Scene
 from hamq.problem.zoo.gym_mujoco import CartPoles, Pole, capsule, step

@@ -17,11 +17,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel
+from hamq.problem.kernels.gaussian import GaussianKernel
 from hamq.problem.problem import Problem
 from hamq.problem.zoo.preset import check_count, is_number
 from hamq.problem.zoo.scenes import pendulum_scene
-from hamq.types import Law
+from hamq.types import HamqError, Law
 
 GRAVITY = 10.0
 MASS = 1.0
@@ -51,7 +51,7 @@ def standard_deviations(name: str, noise: Any, of_one: Sequence[float]) -> list[
     """`noise` times those of noise=1, one factor for all axes or one for each."""
     factors = list(noise) if isinstance(noise, (list, tuple, np.ndarray)) else [noise] * len(of_one)
     if len(factors) != len(of_one) or not all(is_number(factor) and factor > 0 for factor in factors):
-        raise ValueError(
+        raise HamqError(
             f"{name}: noise must be a number above 0 or {len(of_one)} of them, one per axis, got {noise!r}; it multiplies "
             f"the standard deviations {', '.join(f'{std:g}' for std in of_one)}."
         )

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel
+from hamq.problem.kernels.gaussian import GaussianKernel
 from hamq.problem.problem import Problem
 from hamq.problem.zoo.chain import axis_names, check_chain, make_actions, push_on_each, pushed_links
 from hamq.problem.zoo.scenes import pendulums_scene

@@ -18,10 +18,10 @@ from typing import Any, Generic, Literal, TypeVar
 import numpy as np
 
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import GaussianKernel
+from hamq.problem.kernels.gaussian import GaussianKernel
 from hamq.problem.problem import Problem
 from hamq.problem.scene import Scene
-from hamq.types import Law, UserFunction
+from hamq.types import HamqError, Law, UserFunction
 
 Source = Literal["paper", "authors' code", "peer", "assumed"]
 Value = TypeVar("Value")
@@ -97,7 +97,7 @@ def build(
     """
     constants = find_preset(name, presets, preset)
     if not is_number(noise) or noise <= 0:
-        raise ValueError(f"{name}: noise must be a finite number above 0, got {noise!r}; it multiplies every σ.")
+        raise HamqError(f"{name}: noise must be a finite number above 0, got {noise!r}; it multiplies every σ.")
     lower, upper = constants.lower.value, constants.upper.value
     grid = Grid(lower, upper, points, _circles(name, constants, periodic))
     variances = [noise**2 * variance for variance in constants.covariance.value]
@@ -117,7 +117,7 @@ def build(
 
 def find_preset(name: str, presets: Mapping[str, Preset], preset: str) -> Preset:
     if preset not in presets:
-        raise ValueError(f"{name}: preset must be one of {', '.join(presets)}, got {preset!r}.")
+        raise HamqError(f"{name}: preset must be one of {', '.join(presets)}, got {preset!r}.")
     return presets[preset]
 
 
@@ -128,7 +128,7 @@ def is_number(value: Any) -> bool:
 
 def check_count(name: str, field: str, value: Any, smallest: int, remedy: str) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < smallest:
-        raise ValueError(f"{name}: {field} must be an integer of at least {smallest}, got {value!r}; {remedy}.")
+        raise HamqError(f"{name}: {field} must be an integer of at least {smallest}, got {value!r}; {remedy}.")
 
 
 def _actions(name: str, ends: tuple[float, float], num_actions: int) -> np.ndarray:
@@ -141,14 +141,14 @@ def _circles(name: str, constants: Preset, periodic: bool | Sequence[bool]) -> t
     d, allowed = len(constants.lower.value), constants.circles
     if isinstance(periodic, (bool, np.bool_)):
         if periodic and not allowed:
-            raise ValueError(f"{name}: periodic must be False, got True; no axis of its box is a full turn of an angle.")
+            raise HamqError(f"{name}: periodic must be False, got True; no axis of its box is a full turn of an angle.")
         return tuple(bool(periodic) and i in allowed for i in range(d))
     chosen = tuple(bool(circle) for circle in periodic)
     if len(chosen) != d:
-        raise ValueError(f"{name}: periodic has {len(chosen)} entries for {d} axes; give True, False or one per axis.")
+        raise HamqError(f"{name}: periodic has {len(chosen)} entries for {d} axes; give True, False or one per axis.")
     for i, circle in enumerate(chosen):
         if circle and i not in allowed:
-            raise ValueError(
+            raise HamqError(
                 f"{name}: periodic is True on axis {i}, which is not a full turn of an angle; "
                 f"axes that may be circles: {', '.join(map(str, allowed)) or 'none'}."
             )

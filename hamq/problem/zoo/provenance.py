@@ -6,6 +6,7 @@ from hamq.problem.zoo.cartpole import PRESETS as CARTPOLE
 from hamq.problem.zoo.double_integrator import PRESETS as DOUBLE_INTEGRATOR
 from hamq.problem.zoo.pendulum import PRESETS as PENDULUM
 from hamq.problem.zoo.preset import Sourced, find_preset
+from hamq.types import HamqError
 
 PRESETS = {
     "pendulum": PENDULUM,
@@ -19,5 +20,5 @@ PRESETS = {
 def provenance(name: str, preset: str = "paper") -> dict[str, Sourced]:
     """The constants of one preset by name, each with its value and its source (see `Sourced`)."""
     if name not in PRESETS:
-        raise ValueError(f"provenance: the paper's problems are {', '.join(PRESETS)}; got {name!r}.")
+        raise HamqError(f"provenance: the paper's problems are {', '.join(PRESETS)}; got {name!r}.")
     return find_preset(name, PRESETS[name], preset).provenance()

@@ -14,11 +14,11 @@ from jaxtyping import Array, Float
 
 from hamq.problem.actions import ProductActions
 from hamq.problem.grid import Grid
-from hamq.problem.kernel import UnnormalizedKernel
+from hamq.problem.kernels.unnormalized import UnnormalizedKernel
 from hamq.problem.problem import Problem
 from hamq.problem.zoo.preset import check_count, is_number
 from hamq.problem.zoo.scenes import agents_scene
-from hamq.types import Law, UserFunction
+from hamq.types import HamqError, Law, UserFunction
 
 DRIFT = 0.1
 NOISE = 0.2
@@ -79,7 +79,7 @@ def repelling_agents(
     name = "repelling_agents"
     check_count(name, "num_agents", num_agents, 1, "it is the dimension of the state")
     if not is_number(strength) or strength < 0:
-        raise ValueError(f"{name}: strength must be a finite number of at least 0, got {strength!r}; 0 means no repulsion.")
+        raise HamqError(f"{name}: strength must be a finite number of at least 0, got {strength!r}; 0 means no repulsion.")
     return Problem(
         grid=Grid([-1.0] * num_agents, [1.0] * num_agents, points),
         actions=_actions(num_agents, per_agent),
