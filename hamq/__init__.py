@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from hamq.runs.solving import solve as solve
     from hamq.runs.solving import solve_exact as solve_exact
     from hamq.runs.solving import solve_tensor as solve_tensor
+    from hamq.sampling.draws import AbstractSampler as AbstractSampler
     from hamq.sampling.exhaustive import Exhaustive as Exhaustive
     from hamq.sampling.hmc import HMC as HMC
     from hamq.sampling.iid import IID as IID
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
 _HOME = {
     "AbstractDensity": "hamq.problem.kernels.kernel",
     "AbstractKernel": "hamq.problem.kernels.kernel",
+    "AbstractSampler": "hamq.sampling.draws",
     "AbstractSolution": "hamq.solution",
     "Anchors": "hamq.completion.anchors",
     "AxesKernel": "hamq.problem.kernels.axes",

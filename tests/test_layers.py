@@ -31,10 +31,13 @@ HEAVY = {"matplotlib", "gymnasium", "optax", "mujoco", "tensorboardX"}
 MAY_BE_HEAVY = {"deep", "envs", "report", "paper"}
 MAY_IMPORT_LATE = {"cli", "solution"}  # solution: its methods are what higher layers do with it
 MAX_LINES = 400
-KERNELS = Path("problem/kernels")
-"""Who alone knows the types of kernels and densities."""
+OPEN = {"problem/kernels": ("Kernel", "Density"), "sampling": "AbstractSampler"}
+"""Folders that alone know the types which they define: classes of these names, or with this one below them."""
 MAY_ASK_FOR_TYPES = {
     ("problem/problem.py", "AbstractKernel"): "the door: what is no kernel at all is refused there, by its name",
+    ("cli/diagnose.py", "HMC"): "the kind that config.json names: its settings are taken over by an HMC of our own",
+    ("learning/settings.py", "AbstractSampler"): "the door of solve",
+    ("tensor/settings.py", "AbstractSampler"): "the door of solve_tensor",
 }
 FILES_THAT_IMPORT_LATE = {
     "runs/naming.py": "the user's own module, by the name that a run keeps",
@@ -113,15 +116,21 @@ def violations(source: str, path: Path) -> list[str]:
     return found
 
 
-def kernel_types() -> set[str]:
-    """Names of the classes of kernels and densities."""
-    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in (PACKAGE / KERNELS).glob("*.py")]
-    names = {node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
-    return {name for name in names if name.endswith(("Kernel", "Density"))}
+def open_types(folder: str) -> set[str]:
+    """Names of the classes of a folder that nobody outside of it may ask for."""
+    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in (PACKAGE / folder).glob("*.py")]
+    classes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    of = OPEN[folder]
+    if isinstance(of, tuple):
+        return {node.name for node in classes if node.name.endswith(of)}
+    return {of} | {node.name for node in classes if of in [getattr(base, "id", "") for base in node.bases]}
+
+
+TYPES = {folder: open_types(folder) for folder in OPEN}
 
 
 def asked_types(source: str, types: set[str]) -> list[tuple[int, str]]:
-    """(line, class) of every question for the type of a kernel or a density: isinstance, issubclass, match, type(x) is C."""
+    """(line, class) of every question for one of these types: isinstance, issubclass, match, type(x) is C."""
     found = []
     for node in ast.walk(ast.parse(source)):
         asked: list[ast.AST] = []
@@ -140,17 +149,21 @@ def asked_types(source: str, types: set[str]) -> list[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
-def test_nobody_asks_for_the_type_of_a_kernel(file):
+def test_nobody_asks_for_the_type_of_what_is_open(file):
     path = file.relative_to(PACKAGE)
-    if KERNELS in path.parents:
-        return
-    asked = asked_types(file.read_text(encoding="utf-8"), kernel_types())
+    types = set().union(*(TYPES[folder] for folder in OPEN if Path(folder) not in path.parents))
+    asked = asked_types(file.read_text(encoding="utf-8"), types)
     assert [(line, name) for line, name in asked if (path.as_posix(), name) not in MAY_ASK_FOR_TYPES] == []
 
 
 def test_exceptions_are_used():
     for path, name in MAY_ASK_FOR_TYPES:
-        assert name in [asked for _, asked in asked_types((PACKAGE / path).read_text(encoding="utf-8"), kernel_types())]
+        assert name in [asked for _, asked in asked_types((PACKAGE / path).read_text(encoding="utf-8"), {name})]
+
+
+def test_the_types_are_found():
+    assert {"AbstractKernel", "GaussianKernel", "ProductDensity"} <= TYPES["problem/kernels"]
+    assert TYPES["sampling"] == {"AbstractSampler", "Exhaustive", "HMC", "IID", "Importance"}
 
 
 @pytest.mark.parametrize(
@@ -163,10 +176,12 @@ def test_exceptions_are_used():
         "type(kernel) is UnnormalizedKernel",
         "type(kernel).__name__ == 'GaussianKernel'",
         "match kernel:\n    case GaussianKernel():\n        pass",
+        "isinstance(sampler, HMC)",
+        "isinstance(sampler, (IID, int))",
     ],
 )
 def test_questions_for_types_are_seen(source):
-    assert len(asked_types(source, kernel_types())) == 1
+    assert len(asked_types(source, set().union(*TYPES.values()))) == 1
 
 
 def test_there_is_something_to_check():

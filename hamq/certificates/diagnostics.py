@@ -7,7 +7,6 @@ in its cell or interpolated, as the problem's law has it. `chain_statistics.py` 
 what to do.
 """
 
-import dataclasses
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -43,7 +42,7 @@ def diagnose(
     solution: Any,
     problem: Problem | None = None,
     *,
-    sampler: HMC | None = None,
+    sampler: AbstractSampler | None = None,
     num_pairs: int | None = None,
     key: Key | int = 0,
     progress: Progress | None = None,
@@ -90,22 +89,22 @@ def _value(problem: Problem, solution: Any) -> Float[np.ndarray, " S"]:
     return best if ended is None else np.where(ended, 0, best)
 
 
-def _several_chains(sampler: AbstractSampler | None) -> HMC:
+def _several_chains(sampler: AbstractSampler | None) -> AbstractSampler:
     if sampler is None:
         sampler = HMC(NUM_SAMPLES, num_chains=NUM_CHAINS)
-    if not isinstance(sampler, HMC):
+    if not sampler.has_chains:
         raise HamqError(
-            f"diagnose: sampler must be an HMC, got {type(sampler).__name__}: independent draws have no chains to look at; "
+            f"diagnose: sampler must have chains, as HMC has, and {type(sampler).__name__} has none to look at; "
             "use None for the default."
         )
     if sampler.chains < 2:
-        raise HamqError("diagnose: one chain has nothing to agree with; give the HMC num_chains=4 or more.")
+        raise HamqError("diagnose: one chain has nothing to agree with; give it num_chains=4 or more.")
     if sampler.num_samples < LEAST_DRAWS * sampler.chains:
         raise HamqError(
             f"diagnose: chains must have at least {LEAST_DRAWS} draws each, got num_samples={sampler.num_samples} for "
             f"{sampler.chains} chains; raise num_samples."
         )
-    return dataclasses.replace(sampler, calibrate=False, dispersed=sampler.walls == "logit")
+    return sampler.for_diagnosis()
 
 
 def _chosen(problem: Problem, num_pairs: int | None, *, key: Key) -> tuple[Int[np.ndarray, " P"], Int[np.ndarray, " P"]]:
@@ -130,8 +129,8 @@ def _in_blocks(problem, sampler, states, actions, value, *, key: Key, progress: 
         yield Part(_numbers(sampler, statistics, info), drawn.cost)
 
 
-def _numbers(sampler: HMC, statistics: ChainStatistics, info: Info) -> ChainNumbers:
-    trajectories = sampler.num_samples + sampler.chains * sampler.num_warmup
+def _numbers(sampler: AbstractSampler, statistics: ChainStatistics, info: Info) -> ChainNumbers:
+    trajectories = sampler.chains * sampler.num_transitions
     return ChainNumbers(
         *statistics,
         stuck=np.asarray(info.stuck_share, np.float64),

@@ -212,19 +212,23 @@ def sampler_of(problem: Problem, kind: Kind) -> HMC | IID:
     """The sampler of one round."""
     is_normal = problem.kernel.normal is not None
     if kind == "asymptotic":
-        step = QUARTER_TURN / NUM_LEAPFROG if is_normal else None
-        return HMC(PER_CHAIN * NUM_CHAINS, NUM_LEAPFROG, step, num_chains=NUM_CHAINS, calibrate=False, dispersed=True)
+        return chains_of(problem)
     # A node that was drawn from its mass does not say where in its cell the state is: no conditional expectations.
     draws_points = is_normal and not problem.is_product and problem.law != "point"
     return IID(PER_ROUND, "rejection" if draws_points else None)
+
+
+def chains_of(problem: Problem) -> HMC:
+    """Chains of one round, begun away from the modes."""
+    step = None if problem.kernel.normal is None else QUARTER_TURN / NUM_LEAPFROG
+    return HMC(PER_CHAIN * NUM_CHAINS, NUM_LEAPFROG, step, num_chains=NUM_CHAINS, calibrate=False, dispersed=True)
 
 
 def evaluations_per_draw(problem: Problem, kind: Kind) -> float:
     """Density and gradient evaluations that one draw takes, rather too many; independent draws count as one each."""
     if kind == "guaranteed":
         return 1.0
-    sampler = sampler_of(problem, kind)
-    assert isinstance(sampler, HMC)
+    sampler = chains_of(problem)
     transitions = (sampler.num_warmup + PER_CHAIN) / PER_CHAIN
     # Besides: the gradient of Stein's functions, the start of a chain, and where modes are searched these, the jumps, and
     # the table of cells that they are proposed from, which every round makes anew.

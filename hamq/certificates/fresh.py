@@ -22,7 +22,6 @@ from hamq.problem.problem import Problem
 from hamq.problem.programs import program
 from hamq.sampling.cell_table import CELLS
 from hamq.sampling.draws import AbstractSampler, Target
-from hamq.sampling.hmc import HMC
 from hamq.solution import Cost
 from hamq.types import HamqError, Key
 
@@ -56,11 +55,11 @@ def make_source(
     prepare_key, draw_key = (jr.fold_in(key, i) for i in range(2))
     sampler, cost = drawing.prepare(problem, sampler, key=prepare_key)
     # Draws from masses are nodes, not states of the density: nothing that is known of it holds for them.
-    variates = variates and getattr(sampler, "method", None) != "masses"
+    variates = variates and not sampler.draws_nodes
     # A density that jumps has terms at its jumps that nobody knows.
-    obeys = not isinstance(sampler, HMC) or sampler.judged in ("unknown", "smooth")
-    conditions, stein = variates and has_conditionals(problem), variates and obeys and has_stein(problem)
-    if isinstance(sampler, HMC) and sampler.judged == "cut" and problem.grid.dimension not in CELLS:
+    conditions = variates and has_conditionals(problem)
+    stein = variates and sampler.obeys_identities and has_stein(problem)
+    if sampler.is_cut and problem.grid.dimension not in CELLS:
         raise HamqError(
             f"certify: the density of {problem.name} jumps or is cut to zero inside of the box, and in "
             f"{problem.grid.dimension} dimensions no chain is known to cross such places; compare solutions of "

@@ -29,7 +29,7 @@ from hamq.problem.grid import Grid
 from hamq.problem.problem import Problem
 from hamq.sampling.draws import AbstractSampler, require_count
 from hamq.tensor.backup import Bellman, Engine
-from hamq.tensor.expectation import make_expectation
+from hamq.tensor.expectation import make_expectation, require_honoured
 from hamq.tensor.solution import TensorSolution
 from hamq.types import HamqError, Key, as_key
 
@@ -145,6 +145,7 @@ def resampled(solution: Any, sampler: AbstractSampler, *, key: Key | int) -> Ten
             f"tensor_residuals: sampler needs a TensorSolution, got {type(solution).__name__}; give one that backs up with "
             "the draws you want."
         )
+    require_honoured("tensor_residuals", sampler)
     bellman, seed = solution.engine.bellman, int(jr.randint(as_key(key), (), 0, 2**31 - 1))
     expectation = make_expectation(bellman.problem, sampler, bellman.choices, bellman.order, seed)
     fresh = Bellman(bellman.problem, bellman.choices, expectation, bellman.order)

@@ -68,7 +68,7 @@ def _module(request: Request, role: str, chosen: Any, is_literal: bool) -> Any:
 
 def _counts_on_budget(request: Request, arguments: dict[str, Any]) -> bool:
     """HMC with options, but no number of draws: then the budget, which is also the default of no sampler, gives it."""
-    is_open = getattr(request.options["sampler"], "num_samples", 0) is None and isinstance(arguments["sampler"], HMC)
+    is_open = getattr(request.options["sampler"], "num_samples", 0) is None and arguments["sampler"] is not None
     is_literal = request.options["solve"].literal and "sampler" not in request.given
     return is_open and not is_literal and arguments["max_gradients"] is None and arguments["schedule"] == "constant"
 

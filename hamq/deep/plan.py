@@ -18,7 +18,6 @@ from hamq.learning.draws import prepare
 from hamq.problem.problem import Problem, action_values
 from hamq.problem.tables import reward_table, terminal_table
 from hamq.sampling.draws import AbstractSampler, Target
-from hamq.sampling.exhaustive import Exhaustive
 from hamq.solution import Cost
 from hamq.types import HamqError
 
@@ -84,14 +83,15 @@ def _continuous(problem: Problem) -> Problem:
 
 
 def _refuse(problem: Problem, config: DeepConfig, sampler: AbstractSampler) -> None:
-    if config.snap and problem.law == "linear" and not isinstance(sampler, Exhaustive):
+    if config.snap and problem.law == "linear" and not sampler.is_exhaustive:
         raise HamqError(
             f"deep: snap=True makes grid states of the draws, and {problem.name} has law='linear', which interpolates; use "
             "law='cell', or snap=False, which evaluates the network where the draws are."
         )
-    if not config.snap and isinstance(sampler, Exhaustive):
+    if not config.snap and sampler.is_exhaustive:
         raise HamqError(
-            "deep: snap=False has no use for Exhaustive, whose next states are those of the grid; use snap=True."
+            f"deep: snap=False has no use for {type(sampler).__name__}, whose next states are those of the grid; use "
+            "snap=True."
         )
     if sampler.needs_rows(problem):
         raise HamqError(

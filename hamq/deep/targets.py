@@ -17,7 +17,6 @@ from jaxtyping import Array, Bool, Float, Int, Shaped
 from hamq.learning.layout import smallest_integer
 from hamq.problem.problem import Problem
 from hamq.sampling.draws import AbstractSampler, Target
-from hamq.sampling.exhaustive import Exhaustive
 from hamq.types import Key
 
 LANES = 256
@@ -28,7 +27,7 @@ class DrawSets(NamedTuple):
     """Draws of S states × K actions × sets, the draw axis last.
 
     `locations` are grid indices `[S, K, sets, n]` (snap), points `[S, K, sets, d, n]`, or None: each of the S grid states
-    once, in order, as `Exhaustive` has them.
+    once, in order (`is_exhaustive`).
     """
 
     locations: Shaped[Array, "S K sets *d n"] | None
@@ -56,7 +55,7 @@ def draw_sets(
 
     Set i of a state has one key for all actions (coupled, as in `learning/draws.py`): their differences are less noisy.
     """
-    is_exhaustive = isinstance(sampler, Exhaustive)
+    is_exhaustive = sampler.is_exhaustive
 
     def draw_set(state, action, set_key):
         draws, info = sampler.draw(Target(problem, state, action), key=set_key)
@@ -86,7 +85,7 @@ def draw_sets(
 
 def settled_sets(sampler: AbstractSampler, num_samples: int, num_sets: int | None, draws_per_pair: int) -> int:
     """The number of sets: what was asked for, else as many as make `draws_per_pair`; one where nothing is random."""
-    if isinstance(sampler, Exhaustive):
+    if sampler.is_exhaustive:
         return 1
     return num_sets or -(-draws_per_pair // num_samples)
 

@@ -27,12 +27,11 @@ from hamq.deep.networks import StateValue, make_output, make_state_value
 from hamq.errors import MissingExtraError
 from hamq.problem.problem import Problem
 from hamq.sampling.draws import AbstractSampler, require_count
-from hamq.sampling.exhaustive import Exhaustive
 from hamq.sampling.iid import IID
 from hamq.solution import History
 from hamq.tensor.backup import ended
 from hamq.tensor.choice import Choices, best, make_choices
-from hamq.tensor.expectation import AbstractExpectation, Cloud, best_sampler, make_expectation
+from hamq.tensor.expectation import AbstractExpectation, Cloud, best_sampler, make_expectation, require_honoured
 from hamq.types import HamqError, Key, as_key
 
 try:
@@ -228,7 +227,8 @@ def _fit(optimiser, config: FittedConfig, problem: Problem, network: StateValue,
 
 def make_operator(problem: Problem, sampler: AbstractSampler | None, *, key: Key) -> Operator:
     sampler = best_sampler(problem) if sampler is None else sampler
-    if isinstance(sampler, Exhaustive):
+    require_honoured("fit_value_network", sampler)
+    if sampler.is_exhaustive:
         sampler = IID(NUM_PRODUCT)  # a network has no sums over nodes
     choices, order = make_choices(problem), tuple(range(problem.grid.dimension))
     seed = int(jr.randint(key, (), 0, 2**31 - 1))

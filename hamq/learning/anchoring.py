@@ -22,14 +22,12 @@ from jaxtyping import Bool, Float, Int
 from hamq.completion.actions import continuation, farthest_actions, misfit, polynomials
 from hamq.completion.anchors import Anchors, Cross, lack_of_fit, largest_volume, mixing_weights, noise_in_full
 from hamq.learning.backup import Stock, stock_of
-from hamq.learning.budget import MIN_SAMPLES, affordable_samples, with_samples
+from hamq.learning.budget import MIN_SAMPLES, affordable_samples
 from hamq.learning.devices import Devices
 from hamq.learning.draws import Drawn, Progress, draw_pairs
 from hamq.learning.selection import Pairs, some_actions
 from hamq.learning.settings import Settings
 from hamq.problem.problem import Problem, listed_actions
-from hamq.sampling.exhaustive import Exhaustive
-from hamq.sampling.hmc import HMC
 from hamq.sampling.modes import search_gradients
 from hamq.solution import Cost
 from hamq.types import HamqError, Key, np_generator
@@ -174,9 +172,9 @@ def _columns_that_save(problem: Problem, num_rows: int) -> int:
 def _affordable_share(problem: Problem, settings: Settings, num_columns: int, num_rows: int) -> float:
     """By how much the pilot's draws are cut so that it takes no more than a quarter of the budget."""
     sampler, budget = settings.sampler, settings.max_gradients
-    if budget is None or not isinstance(sampler, HMC):
+    if budget is None:
         return 1.0
-    per_draw, warmup = sampler.gradients_per_draw(problem), sampler.num_warmup
+    per_draw, warmup = sampler.gradients_per_draw(problem), sampler.num_discarded
     least = per_draw * (num_columns + num_rows) * (FEWEST + warmup)
     if least > budget:
         raise HamqError(
@@ -192,10 +190,8 @@ def _affordable_share(problem: Problem, settings: Settings, num_columns: int, nu
 def _few(settings: Settings, num: int):
     """The sampler with few draws; a sampler that was given fewer keeps them."""
     sampler = settings.sampler
-    if isinstance(sampler, Exhaustive):
-        return sampler
     num = max(num, FEWEST)
-    return with_samples(sampler, num if settings.max_gradients else min(num, sampler.num_samples))  # type: ignore[attr-defined]
+    return sampler.with_samples(num if settings.max_gradients else min(num, sampler.num_samples))
 
 
 def _rough_value(problem, rewards, is_ended, ends, tried, columns: Stock, rows: Stock) -> np.ndarray:
@@ -241,9 +237,9 @@ def _choose(problem, settings, anchors, num_rows, first, second, trial: Drawn, c
 
 def _dilution(problem, settings, trial: Drawn, cost: Cost, num_columns: int | None, num_rows: int) -> float:
     """(draws of the pilot)/(draws that are left at the budget with so many columns): how much smaller the noise gets."""
-    if isinstance(trial.sampler, Exhaustive):
+    if trial.sampler.is_exhaustive:
         return 1.0
-    num_tried = trial.sampler.num_samples  # type: ignore[attr-defined]
+    num_tried = trial.sampler.num_samples
     if settings.max_gradients is None:
         return num_tried / settings.sampler.num_samples
     num_states, num_actions = problem.num_states, problem.num_actions

@@ -1,6 +1,5 @@
 """How many draws a budget of gradients buys, and what it takes to keep them."""
 
-import dataclasses
 import math
 
 from hamq.learning.draws import Drawn
@@ -28,12 +27,6 @@ def default_budget(problem: Problem) -> int:
     return max(4_000_000, 3_500 * problem.num_states)
 
 
-def with_samples(sampler: AbstractSampler, num_samples: int) -> AbstractSampler:
-    """The sampler with so many draws, or a few more where its chains have to be of equal length."""
-    chains = sampler.chains if isinstance(sampler, HMC) else 1
-    return dataclasses.replace(sampler, num_samples=math.ceil(num_samples / chains) * chains)  # type: ignore[type-var]
-
-
 def affordable_samples(problem: Problem, trial: Drawn, num_pairs: int, gradients: int) -> int:
     """Draws per pair that cost at most `gradients` for so many pairs; below 1 where they do not suffice.
 
@@ -41,7 +34,6 @@ def affordable_samples(problem: Problem, trial: Drawn, num_pairs: int, gradients
     the anchor states than for the columns, or more, were tried: the table gets better, the policy worse.)
     """
     sampler = trial.sampler
-    assert isinstance(sampler, HMC)
     per_draw = sampler.gradients_per_draw(problem)
     fixed = trial.cost.gradient_evaluations / trial.info.acceptance.size - per_draw * sampler.num_samples
     num = math.floor((gradients / num_pairs - fixed) / per_draw)
@@ -49,10 +41,9 @@ def affordable_samples(problem: Problem, trial: Drawn, num_pairs: int, gradients
 
 
 def samples_of(problem: Problem, sampler: AbstractSampler, num_pairs: int, gradients: int) -> int:
-    """The same for densities whose modes are searched for, which needs no trial: every search costs the same."""
-    assert isinstance(sampler, HMC)
-    left = gradients / num_pairs - search_gradients(problem.grid.dimension)
-    num = math.floor(left / (sampler.steps + 1)) - sampler.chains * (sampler.num_warmup + sampler.varies)
+    """The same for samplers that know what comes before their draws, and need no trial."""
+    left = gradients / num_pairs - (sampler.gradients_before_draws(problem) or 0)
+    num = math.floor(left / sampler.gradients_per_draw(problem))
     return num - num % sampler.chains
 
 
@@ -72,7 +63,7 @@ def memory_needed(problem: Problem, sampler: AbstractSampler, num_pairs: int, nu
     """
     point, index = 4 * problem.grid.dimension, smallest_integer(problem.num_states)(0).itemsize
     kept = (point if problem.law == "linear" else index) + (4 if sampler.weighs else 0)
-    num_draws = sampler.num_samples  # type: ignore[attr-defined]
+    num_draws = sampler.num_samples
     draws = num_draws * (num_pairs * kept + num_drawing * (kept + POINTS_OF_A_DRAW * point))
     return draws + 8 * NUM_TABLES * problem.num_states * problem.num_actions + PROGRAMS
 
@@ -84,7 +75,7 @@ def require_memory(
     num_bytes = memory_needed(problem, sampler, num_pairs, num_drawing)
     allowed = available_bytes() if max_bytes is None else max_bytes
     if num_bytes > allowed:
-        num_draws = max(num_pairs, num_drawing) * sampler.num_samples  # type: ignore[attr-defined]
+        num_draws = max(num_pairs, num_drawing) * sampler.num_samples
         raise HamqError(
             f"solving {problem.name} needs {num_bytes:.2e} bytes for {num_draws:.2e} draws and the tables, "
             f"and {allowed:.2e} are allowed; use draws='regenerate' (slower, "

@@ -25,7 +25,8 @@ class Drawer:
 
     def __init__(self, problem: Problem, sampler: AbstractSampler):
         self.problem, self.sampler = problem, sampler
-        self._chains = Chains(problem, sampler) if sampler.is_chunked else None  # type: ignore[arg-type]
+        chains = sampler.in_chunks()
+        self._chains = None if chains is None else Chains(problem, chains)
 
     def draw(self, calls: Sequence[Call], *, key: Key) -> list[Made]:
         """Draws for calls that share their streams of random numbers."""

@@ -33,8 +33,6 @@ from hamq.problem.problem import Problem, listed_actions, pair_name
 from hamq.problem.tables import check_covariances
 from hamq.sampling.cell_table import CELLS
 from hamq.sampling.draws import AbstractSampler, Info
-from hamq.sampling.hmc import HMC
-from hamq.sampling.importance import Importance
 from hamq.solution import Cost
 from hamq.types import HamqError, HamqWarning, Key, as_key, is_cpu
 
@@ -122,16 +120,16 @@ def prepare_within(
     cost, note = Cost(0, int(info.density_evaluations), int(info.gradient_evaluations)), ""
     if is_cpu() and (by_calls or sampler.needs_pilot):
         Drawer(problem, sampler).compile_ahead()
-    if isinstance(sampler, (HMC, Importance)) and not problem.kernel.has_one_mode:
+    if sampler.evaluates_density and not problem.kernel.has_one_mode:
         with jax.enable_x64(False):
             cost = cost.plus(Cost(0, require_defined(problem, key=jr.fold_in(key, 5)), 0))
     if sampler.needs_pilot:
-        assert isinstance(sampler, HMC)
-        sampler, *spent, said = tuned_sampler(problem, sampler, allowance, key=key)
+        sampler, *spent, said = tuned_sampler(problem, sampler.in_chunks(), allowance, key=key)
         cost, note = cost.plus(Cost(0, *spent)), note + said
-    if isinstance(sampler, HMC) and not problem.kernel.has_one_mode:
+    chains = sampler.in_chunks()
+    if chains is not None and not problem.kernel.has_one_mode:
         left = allowance._replace(pilots=allowance.pilots - cost.gradient_evaluations)
-        sampler, *spent, said = with_weights(problem, sampler, left, key=jr.fold_in(key, 4))
+        sampler, *spent, said = with_weights(problem, chains, left, key=jr.fold_in(key, 4))
         cost, note = cost.plus(Cost(0, *spent)), note + said
     return Prepared(sampler, cost, f"pilots kept to the budget: {note[:-2]}" if note else "")
 
@@ -269,16 +267,14 @@ def warn_of(problem: Problem, info: Info, sampler: AbstractSampler, *, of_weight
 
 def _warn_of_weights(problem: Problem, info: Info, sampler: AbstractSampler) -> None:
     """Weights that leave few draws: a small share of many draws may still be enough."""
-    num_samples = getattr(sampler, "num_samples", 0)  # rows of masses have none, and nothing to warn of
+    num_samples = sampler.num_samples  # rows of masses have none, and nothing to warn of
     few = fewest(num_samples)
     collapsed = int(np.sum(info.weight_share * num_samples < few))
     if not collapsed:
         return
     count = f"the weights of {collapsed} of {info.weight_share.size} pairs leave fewer than {few:.3g} of {num_samples} draws"
-    if isinstance(sampler, HMC):
-        _say(problem, f"{count}; use calibrate=False")
-        return
-    _say(problem, f"{count}; use more samples, or {_independent(problem).removeprefix('use ')}")
+    others = f"use more samples, or {_independent(problem).removeprefix('use ')}"
+    _say(problem, f"{count}; {sampler.weights_remedy or others}")
 
 
 def _independent(problem: Problem) -> str:

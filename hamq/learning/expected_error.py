@@ -33,8 +33,6 @@ from hamq.learning.health import values_of
 from hamq.learning.preparation import Run
 from hamq.learning.selection import as_mask
 from hamq.problem.grid import Grid
-from hamq.sampling.exhaustive import Exhaustive
-from hamq.sampling.hmc import HMC
 
 NUM_PARTS, LEAST_LENGTH = 16, 20
 """Of the draws of a pair, where pieces of chains have so many draws at least."""
@@ -76,7 +74,7 @@ def expected_errors(run: Run, q: Table, is_fair: bool) -> Errors | None:
 
     is_fair     the optimism of Q was taken off
     """
-    if run.stocks is None or isinstance(run.sampler, Exhaustive) or not run.devices.is_alone:
+    if run.stocks is None or run.sampler.is_exhaustive or not run.devices.is_alone:
         return None
     value = q.max(axis=1)
     noise, moves, span = measured(run, value), chosen_moves(run, q), float(np.ptp(value))
@@ -113,7 +111,7 @@ def _propagated(run: Run, noise: Noise, moves: Any, is_fair: bool, with_missed: 
 def measured(run: Run, value: Float[np.ndarray, " S"]) -> Noise:
     """Ê and u of the draws that are kept."""
     assert run.stocks is not None
-    chains, n = run.sampler.chains if isinstance(run.sampler, HMC) else 1, run.stocks[0].locations.shape[-1]
+    chains, n = run.sampler.chains, run.stocks[0].locations.shape[-1]
     num = chains * int(np.clip(n // (chains * LEAST_LENGTH), 1, NUM_PARTS // min(chains, NUM_PARTS)))
     num = num if num > 1 else min(2, n)
     tables = [np.full(run.rewards.shape, np.nan) for _ in range(3)]
@@ -125,7 +123,7 @@ def measured(run: Run, value: Float[np.ndarray, " S"]) -> Noise:
             table[place] = each
     expected, plain, variance = tables
     parts *= _by_chains(parts, chains)
-    if isinstance(run.sampler, HMC) and run.sampler.weighs:
+    if run.sampler.calibrates:
         parts *= math.sqrt(left_by_calibration(expected - plain, parts, variance, 2 * run.problem.grid.dimension))
     return Noise(expected, parts)
 
@@ -167,7 +165,7 @@ def _of_block(run: Run, stock: Stock, value: Float[np.ndarray, " S"], num: int) 
     for values in values_of(run.problem, np.asarray(stock.locations), value):
         even = np.full((1, n), 1 / n)
         w = even if weights is None else weights[first : first + len(values)].astype(np.float64)
-        own = even if isinstance(run.sampler, HMC) else w
+        own = even if run.sampler.calibrates else w
         first += len(values)
         mean, centre = np.sum(w * values, axis=1), np.sum(own * values, axis=1)
         parts = np.add.reduceat(own * (values - centre[:, None]), starts, axis=1)

@@ -26,8 +26,6 @@ from hamq.learning.selection import Pairs
 from hamq.problem.grid import Grid
 from hamq.problem.problem import Problem
 from hamq.sampling.draws import AbstractSampler, Info
-from hamq.sampling.exhaustive import Exhaustive
-from hamq.sampling.hmc import HMC
 from hamq.solution import Health
 
 BLOCK = 2**16
@@ -54,12 +52,12 @@ def health_of(
     diagnoses: Sequence[Diagnosis],
     value: Float[np.ndarray, " S"],
 ) -> Health | None:
-    """Of the draws kept for reuse, at the V that they led to; None for Exhaustive, which draws nothing."""
-    if isinstance(sampler, Exhaustive):
+    """Of the draws kept for reuse, at the V that they led to; None for masses, which are not drawn."""
+    if sampler.is_exhaustive:
         return None
     shape = problem.num_states, problem.num_actions
     acceptance, stuck = (np.full(shape, np.nan) for _ in range(2))
-    if isinstance(sampler, HMC):
+    if sampler.has_chains:
         for block, diagnosis in zip(blocks, diagnoses, strict=True):
             place = block.states[:, None], block.actions
             acceptance[place], stuck[place] = diagnosis.acceptance, diagnosis.stuck
@@ -83,7 +81,7 @@ def pair_worth(
     value: Float[np.ndarray, " S"],
 ) -> PairWorth:
     """What the draws of each pair are worth to the average of V; arguments as those of `health_of`."""
-    num_chains = sampler.chains if isinstance(sampler, HMC) else None
+    num_chains = sampler.chains if sampler.has_chains else None
     shape = problem.num_states, problem.num_actions
     effective, disagrees = np.full(shape, np.nan), np.zeros(shape, bool)
     for block, stock, diagnosis in zip(blocks, stocks, diagnoses, strict=True):

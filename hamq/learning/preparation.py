@@ -20,7 +20,6 @@ from hamq.learning.budget import (
     least_budget,
     require_memory,
     samples_of,
-    with_samples,
 )
 from hamq.learning.choosing import choose_sampler
 from hamq.learning.devices import Devices, choose_devices
@@ -34,8 +33,6 @@ from hamq.learning.sweep import Sweep, make_sweep
 from hamq.problem.problem import Problem, is_same
 from hamq.problem.tables import reward_table, terminal_table
 from hamq.sampling.draws import AbstractSampler
-from hamq.sampling.exhaustive import Exhaustive
-from hamq.sampling.hmc import HMC
 from hamq.solution import Cost, Solution
 from hamq.types import HamqError, Key, is_cpu
 
@@ -240,32 +237,32 @@ def _with_budget(problem, settings, blocks, trial: Drawn | None, cost: Cost, key
     """The sampler with as many draws as the budget, or Lemma 3, gives; and the cost so far."""
     sampler, num_pairs = settings.sampler, _num_pairs(problem, settings, blocks)
     if settings.schedule == "lemma3":
-        return with_samples(sampler, lemma3_samples(problem.discount, num_pairs, settings.iterations)), cost
+        return sampler.with_samples(lemma3_samples(problem.discount, num_pairs, settings.iterations)), cost
     if settings.max_gradients is None:
         return sampler, cost
     backups = num_pairs * (settings.iterations if settings.draws == "fresh" else 1)
     left = settings.max_gradients - cost.gradient_evaluations
-    if not problem.kernel.has_one_mode:
+    if sampler.gradients_before_draws(problem) is not None:
         num = samples_of(problem, sampler, backups, left)
     else:
         if trial is None:
             block = selection.some_states(problem, np.arange(min(TRIAL_STATES, problem.num_states)))
-            trial = draw_pairs(problem, with_samples(sampler, TRIAL_SAMPLES), *block, key=key, coupled=settings.coupled)
+            trial = draw_pairs(problem, sampler.with_samples(TRIAL_SAMPLES), *block, key=key, coupled=settings.coupled)
             cost, left = cost.plus(trial.cost), left - trial.cost.gradient_evaluations
         num = affordable_samples(problem, trial, backups, left)
     if settings.is_default_budget:
         num = max(num, MIN_SAMPLES)
     if num < 1:
         raise HamqError(_too_little(problem, settings, sampler, backups, cost))
-    return with_samples(sampler, num), cost
+    return sampler.with_samples(num), cost
 
 
 def _too_little(problem: Problem, settings: Settings, sampler: AbstractSampler, backups: int, cost: Cost) -> str:
     """A refusal with a budget that is enough: draws have half of it, and pilots keep to the rest."""
     assert settings.max_gradients is not None
     enough = 2 * cost.gradient_evaluations
-    if isinstance(sampler, HMC) and not problem.kernel.has_one_mode:
-        enough = least_budget(problem, sampler, backups)
+    if (chains := sampler.in_chunks()) is not None and not problem.kernel.has_one_mode:
+        enough = least_budget(problem, chains, backups)
     at_least = f"raise it to {max(enough, 2 * settings.max_gradients):,}"
     return (
         f"solve: max_gradients = {settings.max_gradients:,} does not buy one draw for each of {backups:,} backups of "
@@ -275,7 +272,7 @@ def _too_little(problem: Problem, settings: Settings, sampler: AbstractSampler, 
 
 
 def _require_memory(problem: Problem, settings: Settings, sampler: AbstractSampler, num_pairs: int) -> None:
-    if not isinstance(sampler, Exhaustive):
+    if not sampler.is_exhaustive:
         num_kept = num_pairs if settings.draws == "reuse" else 0
         require_memory(problem, sampler, num_kept, min(num_pairs, pairs_at_once()), settings.max_bytes)
 

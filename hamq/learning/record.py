@@ -9,7 +9,6 @@ from jaxtyping import Float
 from hamq.learning.preparation import Run
 from hamq.learning.worth import Worth
 from hamq.problem.problem import Problem, pair_name
-from hamq.sampling.exhaustive import Exhaustive
 from hamq.solution import Cost, Solution
 from hamq.types import NonFiniteError
 
@@ -121,7 +120,7 @@ def sentence(run: Run, rows: list[Row], remark: str = "", told: Worth | None = N
 
 def _of_what(run: Run) -> str:
     """What the iteration settles to is the answer for its draws; how far that is from Q* is another question."""
-    return "" if isinstance(run.sampler, Exhaustive) else " of the sampled problem"
+    return "" if run.sampler.is_exhaustive else " of the sampled problem"
 
 
 def _remedy(run: Run) -> str:

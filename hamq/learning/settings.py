@@ -11,7 +11,6 @@ from hamq.completion.anchors import Anchors
 from hamq.completion.completion import AbstractCompletion
 from hamq.problem.problem import Problem
 from hamq.sampling.draws import AbstractSampler
-from hamq.sampling.exhaustive import Exhaustive
 from hamq.sampling.hmc import HMC
 from hamq.types import HamqError
 
@@ -76,12 +75,15 @@ def resolve(
     _require_one_of("draws", given["draws"], Keeping)
     _require_one_of("schedule", given["schedule"], Schedule)
     is_default = sampler is None and given["max_gradients"] is None and given["schedule"] == "constant"
-    if given["max_gradients"] is not None and not isinstance(sampler, (HMC, type(None))):
+    if given["max_gradients"] is not None and not (sampler is None or sampler.gradients_per_draw(problem)):
         raise HamqError(
-            f"solve: max_gradients counts the gradients of HMC, and {type(sampler).__name__} has none; set its num_samples."
+            f"solve: max_gradients counts gradients of the density, and {type(sampler).__name__} needs none; set its "
+            "num_samples."
         )
-    if given["schedule"] == "lemma3" and isinstance(sampler, Exhaustive):
-        raise HamqError("solve: schedule='lemma3' says how many draws to make, and Exhaustive makes none; use HMC.")
+    if given["schedule"] == "lemma3" and sampler is not None and sampler.is_exhaustive:
+        raise HamqError(
+            f"solve: schedule='lemma3' says how many draws to make, and {type(sampler).__name__} makes none; use HMC."
+        )
     if given["max_gradients"] is not None and given["schedule"] == "lemma3":
         raise HamqError("solve: max_gradients and schedule='lemma3' both set the number of draws; give one of them.")
     budget = default_budget if is_default else given.pop("max_gradients")

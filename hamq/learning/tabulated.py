@@ -36,7 +36,7 @@ def draw_from_rows(problem: Problem, sampler: AbstractSampler, call: Call, key: 
     both = np.concatenate([states, actions.reshape(len(states), -1)], axis=1)
     _, first, own = np.unique(both, axis=0, return_index=True, return_inverse=True)
     own, numbers = own.reshape(-1), _uniforms(problem, sampler, streams.reshape(-1), key)
-    given = problem, states[first], actions[first], sampler.tolerance, MAX_EVALUATIONS  # type: ignore[attr-defined]
+    given = problem, states[first], actions[first], sampler.mass_tolerance, MAX_EVALUATIONS
     if sampler.picks_by_axis(problem):
         rows = cells.all_axis_rows_of(*given)
         index, weights = sampler.pick_axes([of_axis.masses[own] for of_axis in rows], numbers)
@@ -71,7 +71,7 @@ def _uniforms(problem: Problem, sampler: AbstractSampler, streams: np.ndarray, k
 
 
 def _warn_of(problem: Problem, sampler: AbstractSampler, errors: Float[np.ndarray, " P"]) -> None:
-    far = errors > FAR * sampler.tolerance  # type: ignore[attr-defined]
+    far = errors > FAR * sampler.mass_tolerance
     if np.any(far):
         warnings.warn(
             f"{problem.name}: the masses of {int(far.sum())} of {len(far)} pairs may be off by up to {errors.max():.2g} "

@@ -18,8 +18,6 @@ from hamq.learning.health import Diagnosis, pair_worth
 from hamq.learning.selection import Pairs
 from hamq.problem.problem import Problem
 from hamq.sampling.draws import AbstractSampler
-from hamq.sampling.exhaustive import Exhaustive
-from hamq.sampling.hmc import HMC
 
 TOLERATED = 0.01
 """Share of the pairs that may be poor without being warned of."""
@@ -76,12 +74,12 @@ def worth(
     value: Float[np.ndarray, " S"],
     errors: Errors | None = None,
 ) -> Worth | None:
-    """What draws that were kept are worth to the average of V; None for Exhaustive, which draws nothing.
+    """What draws that were kept are worth to the average of V; None for masses, which are not drawn.
 
     Arguments are those of `health_of`: the prepared sampler, and for each block of pairs its draws and what was said of
     them; and the errors that are expected. Nothing is evaluated or drawn.
     """
-    if isinstance(sampler, Exhaustive):
+    if sampler.is_exhaustive:
         return None
     found = pair_worth(problem, sampler, blocks, stocks, diagnoses, value)
     is_drawn = ~np.isnan(found.effective)
@@ -102,7 +100,7 @@ def worth(
 
 
 def _remedy(sampler: AbstractSampler, disagrees: bool, errors: Errors | None) -> str:
-    if isinstance(sampler, HMC) and disagrees:
+    if disagrees:
         return "use more draws and num_warmup, and do not believe the table there"
     if errors is not None and errors.draws <= ALLOWED < errors.total:
         return "it is the completion that errs: use completion=None"

@@ -4,7 +4,9 @@ Draws carry log-weights, so that every sampler shares one update line: E[V] ≈ 
 """
 
 import abc
-from typing import NamedTuple
+import dataclasses
+import math
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -14,6 +16,9 @@ from jaxtyping import Array, Float, Int, ScalarLike, Shaped
 from hamq.problem.kernels.kernel import AbstractDensity
 from hamq.problem.problem import Problem
 from hamq.types import HamqError, Key
+
+MASS_TOLERANCE = 1e-4
+"""Total variation that quadrature may miss of a row of masses."""
 
 
 class Draws(NamedTuple):
@@ -107,8 +112,36 @@ class Target(eqx.Module):
         return self.problem.density(self.state, self.action)
 
 
+class Smooth(NamedTuple):
+    """Draws that move smoothly with state and action, because all states share their random numbers (`tensor/`).
+
+    kind            "sums" over the nodes of every axis, "normals" cut to the box, "tilted" draws of a fitted law with
+                    weights, or "drawn": what `draw` returns when every state has the same key
+    num_leapfrog    steps of a trajectory from each tilted draw; 0: none
+    step_size       of a step, in standard deviations; None: what suits trajectories that are weighted
+    """
+
+    kind: Literal["sums", "normals", "tilted", "drawn"]
+    num_samples: int
+    num_leapfrog: int = 0
+    step_size: Any = None
+
+
 class AbstractSampler(eqx.Module):
-    """Draws of the next state."""
+    """Draws of the next state.
+
+    A sampler of your own is one class with `num_samples`, `prepare` and `draw`. All else has a default that is right for
+    independent draws with weights; solvers ask for it here, and never for the class.
+    """
+
+    if TYPE_CHECKING:  # a field or a property, as the sampler likes: checkers would take it for a field of this class
+
+        @property
+        def num_samples(self) -> int:
+            """Draws of a pair; 0 where all next states are weighted by their masses."""
+            ...
+    else:
+        num_samples: eqx.AbstractVar[int]
 
     @property
     def weighs(self) -> bool:
@@ -116,13 +149,100 @@ class AbstractSampler(eqx.Module):
         return True
 
     @property
-    def needs_pilot(self) -> bool:
-        """Whether its step size is still to be found, on a few pairs (`learning/pilot.py`)."""
+    def calibrates(self) -> bool:
+        """Whether the weights only correct draws that are even, so that chains are compared without them."""
         return False
 
     @property
-    def is_chunked(self) -> bool:
-        """Whether its draws can be made some at a time, as those of chains (`learning/chunks.py`)."""
+    def is_exhaustive(self) -> bool:
+        """Whether its draws are all next states with their masses, in the order of the grid: nothing is random."""
+        return False
+
+    @property
+    def draws_nodes(self) -> bool:
+        """Whether its draws are grid states picked by their masses: what is known of the density between them is lost."""
+        return self.is_exhaustive
+
+    @property
+    def has_chains(self) -> bool:
+        """Whether draws that follow each other are correlated."""
+        return False
+
+    @property
+    def chains(self) -> int:
+        """Chains of equal length that are the draws of a pair, one after the other."""
+        return 1
+
+    @property
+    def num_discarded(self) -> int:
+        """Draws that each chain throws away."""
+        return 0
+
+    @property
+    def num_transitions(self) -> int:
+        """Draws of one chain, those that are thrown away included."""
+        return self.num_discarded + self.num_samples // self.chains
+
+    @property
+    def evaluates_density(self) -> bool:
+        """Whether it looks at the density at places of its own choice, which must be defined there."""
+        return True
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the density was seen to jump, or to end inside of the box."""
+        return False
+
+    @property
+    def obeys_identities(self) -> bool:
+        """Whether nothing is known against Stein's identities, which densities without jumps obey."""
+        return True
+
+    @property
+    def mass_tolerance(self) -> float:
+        """Total variation that masses by quadrature may miss, where it needs rows of them."""
+        return MASS_TOLERANCE
+
+    @property
+    def weights_remedy(self) -> str:
+        """What to change where weights leave few of the draws; empty: more of them, or others."""
+        return ""
+
+    def gradients_per_draw(self, problem: Problem) -> int:
+        """Gradients of the density that one more draw costs; 0: a budget of gradients cannot say how many to make."""
+        del problem
+        return 0
+
+    def gradients_before_draws(self, problem: Problem) -> int | None:
+        """Gradients of a pair beside those of its draws, where they are known without a trial."""
+        del problem
+        return None
+
+    def with_samples(self, num_samples: int) -> "AbstractSampler":
+        """The same sampler with so many draws, or a few more where its chains have to be of equal length."""
+        return dataclasses.replace(self, num_samples=math.ceil(num_samples / self.chains) * self.chains)
+
+    def for_diagnosis(self) -> "AbstractSampler":
+        """Its chains as they are looked at: with even weights, begun away from where they usually begin."""
+        return self
+
+    def smooth(self, problem: Problem) -> Smooth:
+        """How its draws can share their random numbers among all states; refuses a problem where they cannot."""
+        del problem
+        return Smooth("drawn", self.num_samples)
+
+    @property
+    def not_smooth(self) -> tuple[str, ...]:
+        """Settings that were given and that `smooth` does not honour."""
+        return ()
+
+    def in_chunks(self) -> Any:
+        """The sampler itself where `learning/chunks.py` makes its chains some transitions at a time, else None."""
+        return None
+
+    @property
+    def needs_pilot(self) -> bool:
+        """Whether its step size is still to be found, on a few pairs (`learning/pilot.py`)."""
         return False
 
     def needs_rows(self, problem: Problem) -> bool:
@@ -164,6 +284,13 @@ def even_weights(num_samples: int) -> Float[Array, " n"]:
 def effective_share(log_weights: Float[Array, " n"]) -> Float[Array, ""]:
     """1/(n·Σ w²): 1 for even weights, 1/n where one draw has them all."""
     return 1 / (len(log_weights) * jnp.sum(jnp.exp(2 * log_weights)))
+
+
+def changed_fields(sampler: AbstractSampler, honoured: tuple[str, ...]) -> tuple[str, ...]:
+    """`name=value` of the fields that are not at their defaults, but for those that are honoured."""
+    fields = [field for field in dataclasses.fields(sampler) if field.name not in honoured]
+    kept = [field for field in fields if not field.metadata.get("is_settled")]
+    return tuple(f"{f.name}={value!r}" for f in kept if (value := getattr(sampler, f.name)) != f.default)
 
 
 def require_count(name: str, value: int, least: int = 1) -> None:

@@ -7,11 +7,20 @@ from jaxtyping import Float
 
 from hamq.problem import cells
 from hamq.problem.problem import Problem
-from hamq.sampling.draws import AbstractSampler, Draws, Info, Picked, Target, make_info
+from hamq.sampling.draws import (
+    MASS_TOLERANCE,
+    AbstractSampler,
+    Draws,
+    Info,
+    Picked,
+    Smooth,
+    Target,
+    changed_fields,
+    make_info,
+)
 from hamq.types import HamqError, Key
 
 MAX_EVALUATIONS_PER_PAIR = 10**7
-TOLERANCE = 1e-4
 
 
 class Exhaustive(AbstractSampler):
@@ -20,10 +29,42 @@ class Exhaustive(AbstractSampler):
     `tolerance` is the total variation that quadrature may miss of a row, as it estimates it; closed forms miss nothing.
     """
 
-    tolerance: float = eqx.field(static=True, default=TOLERANCE)
+    tolerance: float = eqx.field(static=True, default=MASS_TOLERANCE)
 
     def __check_init__(self):
         require_tolerance("Exhaustive", self.tolerance)
+
+    @property
+    def num_samples(self) -> int:
+        return 0
+
+    @property
+    def is_exhaustive(self) -> bool:
+        return True
+
+    @property
+    def evaluates_density(self) -> bool:
+        return False
+
+    @property
+    def mass_tolerance(self) -> float:
+        return self.tolerance
+
+    def with_samples(self, num_samples: int) -> "Exhaustive":
+        del num_samples  # there are none
+        return self
+
+    @property
+    def not_smooth(self) -> tuple[str, ...]:
+        return changed_fields(self, ())
+
+    def smooth(self, problem: Problem) -> Smooth:
+        if not (problem.is_product and problem.kernel.normal is not None):
+            raise HamqError(
+                "Exhaustive needs a normal law that is a product over the axes to sum axis by axis, and "
+                f"{problem.name} has none; use IID for a Gaussian kernel, HMC or Importance for others."
+            )
+        return Smooth("sums", 0)
 
     def prepare(self, problem: Problem, *, key: Key) -> tuple["Exhaustive", Info]:
         del key  # nothing random here

@@ -27,11 +27,22 @@ from hamq.problem.problem import Problem
 from hamq.sampling.calibration import calibrated_weights, cleaned, stein_functions
 from hamq.sampling.cell_table import CellTable, shares_of
 from hamq.sampling.chain import Chain, ChainState, make_scales, run_chain
-from hamq.sampling.draws import AbstractSampler, Draws, Info, Target, effective_share, even_weights, make_info, require_count
+from hamq.sampling.draws import (
+    AbstractSampler,
+    Draws,
+    Info,
+    Smooth,
+    Target,
+    changed_fields,
+    effective_share,
+    even_weights,
+    make_info,
+    require_count,
+)
 from hamq.sampling.jump_chain import run_jumping_chain
 from hamq.sampling.jumps import MAX_WHOLE, NUM_COORDINATES
 from hamq.sampling.leapfrog import apply
-from hamq.sampling.modes import Modes, choose, find_modes, with_table
+from hamq.sampling.modes import Modes, choose, find_modes, search_gradients, with_table
 from hamq.sampling.noise import ChainNoise, StartNoise, make_noise
 from hamq.sampling.walls import AbstractPotential, LogitPotential, make_potential
 from hamq.types import HamqError, HamqWarning, Key, Walls
@@ -155,16 +166,45 @@ class HMC(AbstractSampler):
         return 1 if self.num_chains is None else self.num_chains
 
     @property
-    def is_chunked(self) -> bool:
+    def has_chains(self) -> bool:
         return True
+
+    @property
+    def calibrates(self) -> bool:
+        return self.weighs
+
+    @property
+    def is_cut(self) -> bool:
+        return self.judged == "cut"
+
+    @property
+    def obeys_identities(self) -> bool:
+        return self.judged in ("unknown", "smooth")
+
+    @property
+    def weights_remedy(self) -> str:
+        return "use calibrate=False"
+
+    @property
+    def not_smooth(self) -> tuple[str, ...]:
+        return changed_fields(self, ("num_samples", "num_leapfrog", "step_size"))
+
+    def smooth(self, problem: Problem) -> Smooth:
+        del problem
+        return Smooth("tilted", self.num_samples, self.steps, self.step_size)
+
+    def in_chunks(self) -> "HMC":
+        return self
+
+    def for_diagnosis(self) -> "HMC":
+        return dataclasses.replace(self, calibrate=False, dispersed=self.walls == "logit")
 
     def with_step(self, step_size: Any) -> "HMC":
         return eqx.tree_at(lambda sampler: sampler.step_size, self, step_size, is_leaf=lambda value: value is None)
 
     @property
-    def num_transitions(self) -> int:
-        """Of one chain, those that are thrown away included."""
-        return self.num_warmup + self.num_samples // self.chains
+    def num_discarded(self) -> int:
+        return self.num_warmup
 
     def potential(self, density: AbstractDensity, grid: Grid) -> AbstractPotential:
         return make_potential(self.walls, density, grid, self.sharpness)
@@ -271,8 +311,15 @@ class HMC(AbstractSampler):
         return starts + trajectories + tries, slopes + steps + num_jumps
 
     def gradients_per_draw(self, problem: Problem) -> int:
-        """What one more draw costs; a jump needs the gradient where it ends."""
+        """A jump needs the gradient where it ends."""
         return self.steps + (not problem.kernel.has_one_mode)
+
+    def gradients_before_draws(self, problem: Problem) -> int | None:
+        """Every search for modes costs the same; the way to the one mode of others depends on the pair."""
+        if problem.kernel.has_one_mode:
+            return None
+        warmup = self.chains * (self.num_warmup + self.varies)
+        return search_gradients(problem.grid.dimension) + self.gradients_per_draw(problem) * warmup
 
     def _warn_of_stiff_walls(self, problem: Problem) -> None:
         normal, step = problem.kernel.normal, self.step_size

@@ -20,8 +20,20 @@ from hamq.problem import cells
 from hamq.problem.kernels.kernel import Normal
 from hamq.problem.problem import Problem
 from hamq.sampling import truncated_correlated
-from hamq.sampling.draws import AbstractSampler, Draws, Info, Picked, Target, even_weights, make_info, require_count
-from hamq.sampling.exhaustive import MAX_EVALUATIONS_PER_PAIR, TOLERANCE, masses_cost, require_tolerance
+from hamq.sampling.draws import (
+    MASS_TOLERANCE,
+    AbstractSampler,
+    Draws,
+    Info,
+    Picked,
+    Smooth,
+    Target,
+    changed_fields,
+    even_weights,
+    make_info,
+    require_count,
+)
+from hamq.sampling.exhaustive import MAX_EVALUATIONS_PER_PAIR, masses_cost, require_tolerance
 from hamq.sampling.noise import uniforms
 from hamq.sampling.truncated_normal import truncated_normal
 from hamq.types import HamqError, Key
@@ -37,7 +49,7 @@ class IID(AbstractSampler):
 
     num_samples: int = eqx.field(static=True)
     method: Literal["product", "masses", "rejection"] | None = eqx.field(static=True, default=None)
-    tolerance: float = eqx.field(static=True, default=TOLERANCE)
+    tolerance: float = eqx.field(static=True, default=MASS_TOLERANCE)
 
     def __check_init__(self):
         require_count("IID: num_samples", self.num_samples)
@@ -48,6 +60,30 @@ class IID(AbstractSampler):
     @property
     def weighs(self) -> bool:
         return False
+
+    @property
+    def draws_nodes(self) -> bool:
+        return self.method == "masses"
+
+    @property
+    def evaluates_density(self) -> bool:
+        return False
+
+    @property
+    def mass_tolerance(self) -> float:
+        return self.tolerance
+
+    @property
+    def not_smooth(self) -> tuple[str, ...]:
+        return changed_fields(self, ("num_samples",))
+
+    def smooth(self, problem: Problem) -> Smooth:
+        if problem.kernel.normal is None:
+            raise HamqError(
+                f"IID needs a GaussianKernel for draws that all states share, and {problem.name} has an unnormalised one; "
+                "use HMC or Importance."
+            )
+        return Smooth("normals", self.num_samples)
 
     def prepare(self, problem: Problem, *, key: Key) -> tuple["IID", Info]:
         del key

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax.scipy.special import logsumexp
 
 from hamq.problem.problem import Problem
-from hamq.sampling.draws import AbstractSampler, Draws, Info, Target, effective_share, make_info, require_count
+from hamq.sampling.draws import AbstractSampler, Draws, Info, Smooth, Target, effective_share, make_info, require_count
 from hamq.sampling.jumps import JumpNoise, box_of, log_proposal, propose, student_quantile
 from hamq.sampling.modes import Modes, find_modes
 from hamq.sampling.noise import uniforms
@@ -21,6 +21,10 @@ class Importance(AbstractSampler):
 
     def __check_init__(self):
         require_count("Importance: num_samples", self.num_samples)
+
+    def smooth(self, problem: Problem) -> Smooth:
+        del problem
+        return Smooth("tilted", self.num_samples)
 
     def prepare(self, problem: Problem, *, key: Key) -> tuple["Importance", Info]:
         del key

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Float, Shaped
+from jaxtyping import Array, Float, Shaped, UInt32
 
-from hamq.problem.problem import Problem
-from hamq.sampling.draws import AbstractSampler
+from hamq.problem.problem import Problem, action_values
+from hamq.sampling.draws import AbstractSampler, Smooth, Target, make_info
 from hamq.sampling.exhaustive import Exhaustive
-from hamq.sampling.hmc import HMC
 from hamq.sampling.iid import IID
 from hamq.sampling.importance import Importance
 from hamq.tensor.choice import Choices
@@ -141,6 +141,34 @@ class TiltedExpectation(AbstractExpectation):
         return type(self).__name__, type(self.law).__name__, self.law.constants
 
 
+class DrawnExpectation(AbstractExpectation):
+    """Any sampler that may be traced: what it draws where every state has the same key."""
+
+    problem: Problem
+    sampler: AbstractSampler
+    words: UInt32[Array, " w"]
+    """Of the key."""
+    order: Order
+    spent: tuple[int, int] = eqx.field(static=True)
+    """Densities and gradients of one pair."""
+
+    def prepare(self, state, action):
+        draws, _ = self.sampler.draw(Target(self.problem, state, action), key=jr.wrap_key_data(self.words))
+        return Cloud(draws.points[jnp.asarray(self.order)], jnp.exp(draws.log_weights))
+
+    def blank(self, count):
+        return _blank_cloud(count, jnp.zeros((self.problem.grid.dimension, self.sampler.num_samples), jnp.float32))
+
+    @property
+    def cost(self):
+        return PairCost(self.sampler.num_samples, *self.spent)
+
+    @property
+    def constants(self):
+        leaves, structure = jax.tree.flatten(eqx.partition(self.sampler, eqx.is_array)[1])
+        return type(self).__name__, tuple(leaves), structure, self.spent
+
+
 def _blank_cloud(count: int, normals: Float[Array, "d n"]) -> Cloud:
     d, n = normals.shape
     return Cloud(jnp.zeros((count, d, n), normals.dtype), jnp.zeros((count, n), normals.dtype))
@@ -154,6 +182,15 @@ def best_sampler(problem: Problem) -> AbstractSampler:
     return IID(32) if is_normal else Importance(256)
 
 
+def require_honoured(who: str, sampler: AbstractSampler) -> None:
+    """Refuses settings of a sampler that draws which all states share do not honour."""
+    if sampler.not_smooth:
+        raise HamqError(
+            f"{who}: {type(sampler).__name__} has {', '.join(sampler.not_smooth)}, which draws that all states share do not "
+            "honour; leave it out."
+        )
+
+
 def make_expectation(
     problem: Problem,
     sampler: AbstractSampler,
@@ -162,42 +199,44 @@ def make_expectation(
     seed: int,
     surveyor: Surveyor | None = None,
 ) -> AbstractExpectation:
-    """The library's samplers, with randomness that all states share; `surveyor` says what a law does at pairs."""
-    found = blank_expectation(problem, sampler, order, seed)
-    if not isinstance(found, TiltedExpectation):
-        return found
-    return TiltedExpectation(problem, choose_law(problem, choices, *_asked(sampler), seed, surveyor), order)
+    """Of this sampler, with randomness that all states share; `surveyor` says what a law does at pairs."""
+    asked = sampler.smooth(problem)
+    if asked.kind == "drawn":
+        return _drawn(problem, sampler, order, seed, is_counted=True)
+    if asked.kind != "tilted":
+        return blank_expectation(problem, sampler, order, seed)
+    return TiltedExpectation(problem, choose_law(problem, choices, *_settled(asked), seed, surveyor), order)
 
 
 def blank_expectation(problem: Problem, sampler: AbstractSampler, order: Order, seed: int) -> AbstractExpectation:
     """What `make_expectation` will return, with zeros where it would have to be fitted: enough to compile for."""
-    is_normal = problem.kernel.normal is not None
-    if isinstance(sampler, Exhaustive):
-        if not (problem.is_product and is_normal):
-            raise HamqError(
-                "solve_tensor: sampler Exhaustive needs a normal law that is a product over the axes, and "
-                f"{problem.name} has none; use IID for a Gaussian kernel, HMC or Importance for others."
-            )
+    asked = sampler.smooth(problem)
+    if asked.kind == "sums":
         return ExactExpectation(problem, order)
-    if isinstance(sampler, IID):
-        if not is_normal:
-            raise HamqError(
-                f"solve_tensor: sampler IID needs a GaussianKernel, and {problem.name} has an unnormalised one; "
-                "use HMC or Importance."
-            )
-        return GaussianExpectation(problem, _normals(sampler.num_samples, problem, seed), order)
-    if not isinstance(sampler, (HMC, Importance)):
-        raise HamqError(f"solve_tensor: sampler must be IID, HMC, Importance or Exhaustive, got {sampler!r}.")
-    return TiltedExpectation(problem, blank(problem, *_asked(sampler)), order)
+    if asked.kind == "normals":
+        return GaussianExpectation(problem, _normals(asked.num_samples, problem, seed), order)
+    if asked.kind == "drawn":
+        return _drawn(problem, sampler, order, seed, is_counted=False)
+    return TiltedExpectation(problem, blank(problem, *_settled(asked)), order)
 
 
-def _asked(sampler: AbstractSampler) -> tuple[int, int, float]:
-    """(number of draws, leapfrog steps, their size) of HMC or Importance."""
-    if isinstance(sampler, HMC):
-        step_size = TRAJECTORY_STEP if sampler.step_size is None else sampler.step_size
-        return sampler.num_samples, sampler.steps, step_size
-    assert isinstance(sampler, Importance)
-    return sampler.num_samples, 0, TRAJECTORY_STEP
+def _settled(asked: Smooth) -> tuple[int, int, float]:
+    """(number of draws, leapfrog steps, their size)."""
+    return asked.num_samples, asked.num_leapfrog, TRAJECTORY_STEP if asked.step_size is None else asked.step_size
+
+
+def _drawn(problem: Problem, sampler: AbstractSampler, order: Order, seed: int, *, is_counted: bool) -> DrawnExpectation:
+    key = jr.key(seed)
+    sampler, _ = sampler.prepare(problem, key=key)
+    if sampler.needs_rows(problem) or sampler.needs_pilot:
+        raise HamqError(
+            f"{type(sampler).__name__} makes draws of {problem.name} that cannot be traced, and tensor trains trace them; "
+            "use Importance."
+        )
+    state = jnp.asarray(problem.grid.states_at(np.zeros(1, np.int64))[0], jnp.float32)
+    info = sampler.draw(Target(problem, state, action_values(problem)[0]), key=key)[1] if is_counted else make_info()
+    spent = int(info.density_evaluations), int(info.gradient_evaluations)
+    return DrawnExpectation(problem, sampler, jr.key_data(key), order, spent)
 
 
 def _normals(num_samples: int, problem: Problem, seed: int) -> Float[Array, "d n"]:

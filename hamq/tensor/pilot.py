@@ -38,7 +38,8 @@ class Pilot(NamedTuple):
 
     def tenth_of(self, expectation: AbstractExpectation, states: Float[np.ndarray, "P d"], num_samples: int) -> float:
         """Effective draws that nine in ten pairs would have of so many, at some of the states with random actions."""
-        assert isinstance(expectation, TiltedExpectation)
+        if not isinstance(expectation, TiltedExpectation):
+            return 0.0  # nothing else is tried
         states = states[:NUM_TRIED]
         levels = self.choices.random(np.random.default_rng(0), len(states))
         pairs = Pairs(states, levels, self.choices.actions(levels))

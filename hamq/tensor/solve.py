@@ -27,7 +27,7 @@ from hamq.tensor.choice import make_choices
 from hamq.tensor.contraction import padded
 from hamq.tensor.cross import Sets
 from hamq.tensor.effective import Effective, effective_draws, in_words, lacks_draws, require_draws
-from hamq.tensor.expectation import best_sampler, blank_expectation, make_expectation
+from hamq.tensor.expectation import best_sampler, blank_expectation, make_expectation, require_honoured
 from hamq.tensor.least_squares import Groups, compile_fit, fit, make_groups
 from hamq.tensor.ordering import find_order
 from hamq.tensor.pilot import Pilot
@@ -259,6 +259,8 @@ def solve_tensor(
     resume          what `checkpoint()` of the last Iterate gave; all other arguments as before
     """
     settings = resolve(problem, sampler, rank, max_rank, iterations, tolerance, order, num_starts)
+    if sampler is not None:
+        require_honoured("solve_tensor", sampler)
     if resume is None:
         compile_ahead(problem, settings)
     run = Run(problem, settings, seed_of(key))

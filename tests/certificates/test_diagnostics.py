@@ -213,8 +213,8 @@ def test_what_is_said(given, said):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"sampler": IID(10)}, "sampler must be an HMC, got IID: independent draws have no chains"),
-        ({"sampler": HMC(100)}, "one chain has nothing to agree with; give the HMC num_chains=4 or more"),
+        ({"sampler": IID(10)}, "sampler must have chains, as HMC has, and IID has none to look at"),
+        ({"sampler": HMC(100)}, "one chain has nothing to agree with; give it num_chains=4 or more"),
         ({"sampler": HMC(6, num_chains=2)}, "at least 4 draws each, got num_samples=6 for 2 chains; raise num_samples"),
         ({"num_pairs": 0}, "diagnose: num_pairs must be a whole number of at least 1, got 0"),
         ({"solution": np.zeros((35, 2))}, "the shape (35, 3) of swing, got (35, 2) of float64"),

@@ -74,7 +74,7 @@ BEFORE_COMPUTING = [
     ("--num-samples 0", r"HMC: num_samples must be"),
     ("--sampler-step-size 0", r"HMC: step_size must be"),
     ("--num-chains 3 --num-samples 10", r"HMC: num_samples = 10 does not divide into num_chains = 3"),
-    ("--sampler iid --max-gradients 100", r"solve: max_gradients counts the gradients of HMC, and IID has none"),
+    ("--sampler iid --max-gradients 100", r"solve: max_gradients counts gradients of the density, and IID needs none"),
     ("--num-columns 0", r"Anchors: num_columns must be None or a whole number of at least 1, got 0"),
     ("--completion soft_impute --penalty 0", r"SoftImpute: penalty must be positive"),
     ("--literal --completion-tolerance 2", r"NuclearNorm: tolerance must lie between 0 and 1"),

@@ -264,7 +264,7 @@ REFUSED = {
     "step_size must lie above 0 and be at most 1, got 0": {"step_size": 0},
     "step_decay must be None or a number above 0, got -1": {"step_decay": -1},
     "max_gradients must be None or a number above 0, got 0": {"max_gradients": 0},
-    "max_gradients counts the gradients of HMC, and IID has none": {"max_gradients": 10, "sampler": IID(5)},
+    "max_gradients counts gradients of the density, and IID needs none": {"max_gradients": 10, "sampler": IID(5)},
     "does not buy one draw for each of 90 backups": {"max_gradients": 9_000, "sampler": HMC(9), "completion": None},
     "selection must be one of .*, got 'anchor'; did you mean 'anchors'?": {"selection": "anchor"},
     "selection='all' does not go with completion=Anchors": {"selection": "all"},

@@ -7,6 +7,7 @@ EXACT = "tests/exact/test_axis_masses.py"
 DEPENDENCE = "tests/problem/test_dependence.py"
 LEARNING = "tests/learning/test_axes.py"
 OWN = "tests/test_own_kernel.py"
+OWN_SAMPLER = "tests/test_own_sampler.py"
 
 AXES = [
     Mutant(
@@ -106,5 +107,26 @@ AXES = [
         old="if not isinstance(density, AbstractDensity):",
         new="if density is None:",
         tests=(f"{OWN}::test_what_is_no_density_is_refused",),
+    ),
+    Mutant(
+        "settings-that-trains-ignore",
+        "hamq/sampling/draws.py",
+        old="if (value := getattr(sampler, f.name)) != f.default)",
+        new="if (value := getattr(sampler, f.name)) is None)",
+        tests=(f"{OWN_SAMPLER}::test_settings_that_no_train_honours_are_refused",),
+    ),
+    Mutant(
+        "budget-of-a-sampler-without-gradients",
+        "hamq/learning/settings.py",
+        old="not (sampler is None or sampler.gradients_per_draw(problem))",
+        new="False",
+        tests=(f"{OWN_SAMPLER}::test_what_it_says_is_asked_for",),
+    ),
+    Mutant(
+        "own-draws-without-their-weights",
+        "hamq/tensor/expectation.py",
+        old="Cloud(draws.points[jnp.asarray(self.order)], jnp.exp(draws.log_weights))",
+        new="Cloud(draws.points[jnp.asarray(self.order)], jnp.exp(0 * draws.log_weights))",
+        tests=(f"{OWN_SAMPLER}::test_a_train_of_its_draws",),
     ),
 ]

@@ -34,7 +34,7 @@ DENSITY_MUTANTS = [
     Mutant(
         "certificate-with-identities-across-jumps",
         "hamq/certificates/fresh.py",
-        old="variates and obeys and has_stein(problem)",
+        old="variates and sampler.obeys_identities and has_stein(problem)",
         new="variates and has_stein(problem)",
         tests=("tests/certificates/test_cut_densities.py::test_identities_are_not_used_across_jumps",),
     ),
@@ -76,8 +76,8 @@ DENSITY_MUTANTS = [
     Mutant(
         "parts-not-scaled",
         "hamq/learning/expected_error.py",
-        old="own = even if isinstance(run.sampler, HMC) else w",
-        new="own = 4 * even if isinstance(run.sampler, HMC) else 4 * w",
+        old="own = even if run.sampler.calibrates else w",
+        new="own = 4 * even if run.sampler.calibrates else 4 * w",
         tests=(f"{ERROR}::test_parts_of_independent_draws_have_the_variance_of_their_mean",),
     ),
     Mutant(
@@ -146,8 +146,8 @@ DENSITY_MUTANTS = [
     Mutant(
         "importance-does-not-look",
         "hamq/learning/draws.py",
-        old="isinstance(sampler, (HMC, Importance)) and",
-        new="isinstance(sampler, HMC) and",
+        old="sampler.evaluates_density and",
+        new="sampler.has_chains and",
         tests=(f"{DEFINED}::test_what_is_no_density_is_refused_with_its_place",),
     ),
     Mutant(
