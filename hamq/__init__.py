@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from hamq.report.writing import report as report
     from hamq.runs.loading import load as load
     from hamq.runs.loading import load_tensor as load_tensor
+    from hamq.runs.reading import Run as Run
     from hamq.runs.reading import read_run as read_run
     from hamq.runs.solving import solve as solve
     from hamq.runs.solving import solve_exact as solve_exact
@@ -84,6 +85,7 @@ _HOME = {
     "ProductActions": "hamq.problem.actions",
     "Residuals": "hamq.certificates.tensor_residual",
     "Rollouts": "hamq.control.rollouts",
+    "Run": "hamq.runs.reading",
     "Scene": "hamq.problem.scene",
     "SoftImpute": "hamq.completion.soft_impute",
     "Solution": "hamq.solution",
