@@ -4,6 +4,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hamq import deep as deep
+    from hamq import envs as envs
     from hamq.certificates import theory as theory
     from hamq.certificates.certificate import Certificate as Certificate
     from hamq.certificates.certificate import PartialCertificate as PartialCertificate
@@ -118,8 +120,14 @@ _HOME = {
 }
 
 __version__ = "0.1.0"
-_MODULES = {"problems": "hamq.problem.zoo", "report": "hamq.report", "theory": "hamq.certificates.theory"}
-__all__ = [*_HOME, "problems", "report", "theory"]
+_MODULES = {
+    "deep": "hamq.deep",
+    "envs": "hamq.envs",
+    "problems": "hamq.problem.zoo",
+    "report": "hamq.report",
+    "theory": "hamq.certificates.theory",
+}
+__all__ = [*_HOME, *_MODULES]
 
 
 def __getattr__(name: str) -> Any:

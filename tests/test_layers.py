@@ -39,6 +39,7 @@ MAY_ASK_FOR_TYPES = {
     ("problem/problem.py", "AbstractKernel"): "the door: what is no kernel at all is refused there, by its name",
 }
 FILES_THAT_IMPORT_LATE = {
+    "deep/__init__.py": "the public names: its settings can be read without optax",
     "runs/naming.py": "the user's own module, by the name that a run keeps",
     "report/__init__.py": "the function of the name of the folder",
 }
