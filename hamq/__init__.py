@@ -127,7 +127,7 @@ _MODULES = {
     "report": "hamq.report",
     "theory": "hamq.certificates.theory",
 }
-__all__ = [*_HOME, *_MODULES]
+__all__ = [*_HOME, "deep", "envs", "problems", "report", "theory"]
 
 
 def __getattr__(name: str) -> Any:

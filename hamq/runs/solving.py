@@ -110,7 +110,8 @@ def solve_tensor(problem: Any, *arguments: Any, **settings: Any) -> TensorSoluti
 def solve_exact(problem: Any, *arguments: Any, **settings: Any) -> Solution:
     """`hamq.exact.value_iteration.solve_exact`, with `out`, `resume` and `overwrite`."""
     around, given = _given("solve_exact", exact_solver, problem, arguments, settings)
-    return _carried_out(exact_solver, given, _config("exact", given), around)
+    kept = {name: value for name, value in given.items() if name != "initial" or value is not None}  # as 0.1 wrote it
+    return _carried_out(exact_solver, given, _config("exact", kept), around)
 
 
 def _given(

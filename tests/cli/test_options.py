@@ -129,7 +129,7 @@ def test_the_step_of_trajectories_is_the_librarys():
 
 def test_exact():
     assert values(exact_command.ExactOptions()) == {
-        k: v for k, v in defaults(solve_exact).items() if k not in ("problem", "progress")
+        k: v for k, v in defaults(solve_exact).items() if k not in ("problem", "progress", "initial")
     }
 
 
