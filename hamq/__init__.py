@@ -4,6 +4,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hamq import deep as deep
+    from hamq import envs as envs
     from hamq.certificates import theory as theory
     from hamq.certificates.certificate import Certificate as Certificate
     from hamq.certificates.certificate import PartialCertificate as PartialCertificate
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from hamq.report.writing import report as report
     from hamq.runs.loading import load as load
     from hamq.runs.loading import load_tensor as load_tensor
+    from hamq.runs.reading import Run as Run
     from hamq.runs.reading import read_run as read_run
     from hamq.runs.solving import solve as solve
     from hamq.runs.solving import solve_exact as solve_exact
@@ -86,6 +89,7 @@ _HOME = {
     "ProductActions": "hamq.problem.actions",
     "Residuals": "hamq.certificates.tensor_residual",
     "Rollouts": "hamq.control.rollouts",
+    "Run": "hamq.runs.reading",
     "Scene": "hamq.problem.scene",
     "SoftImpute": "hamq.completion.soft_impute",
     "Solution": "hamq.solution",
@@ -118,8 +122,14 @@ _HOME = {
 }
 
 __version__ = "0.1.0"
-_MODULES = {"problems": "hamq.problem.zoo", "report": "hamq.report", "theory": "hamq.certificates.theory"}
-__all__ = [*_HOME, "problems", "report", "theory"]
+_MODULES = {
+    "deep": "hamq.deep",
+    "envs": "hamq.envs",
+    "problems": "hamq.problem.zoo",
+    "report": "hamq.report",
+    "theory": "hamq.certificates.theory",
+}
+__all__ = [*_HOME, "deep", "envs", "problems", "report", "theory"]
 
 
 def __getattr__(name: str) -> Any:

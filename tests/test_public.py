@@ -57,6 +57,16 @@ def test_every_listed_name_resolves():
         assert getattr(hamq, name) is not None
 
 
+@pytest.mark.parametrize(
+    ("module", "names"),
+    [("deep", ("deep_config", "train_seeds", "make_train", "fit_value_network")), ("envs", ("ProblemEnv", "IDS"))],
+)
+def test_modules_of_extras_need_no_import_of_their_own(module, names):
+    code = f"import hamq; print([getattr(hamq.{module}, name) is not None for name in {names}], dir(hamq.{module}))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "False" not in run.stdout and all(name in run.stdout for name in names)
+
+
 def test_unknown_names_are_refused():
     with pytest.raises(AttributeError, match="module 'hamq' has no attribute 'solve_by_magic'"):
         hamq.solve_by_magic  # noqa: B018

@@ -15,6 +15,7 @@ from hamq.certificates.checked_table import checked_table
 from hamq.exact.bellman import BellmanOperator, make_operator
 from hamq.notebook import card
 from hamq.solution import Solution
+from hamq.types import HamqError
 
 ACCURACY = 1e-6
 """Part of the span of V* to which policies are evaluated."""
@@ -58,6 +59,8 @@ class Comparison:
 
 def compare(solution: Any, exact: Solution, operator: BellmanOperator | None = None) -> Comparison:
     """Comparison of a solution, a run (`read_run`) or a table with the exact one; `operator` saves building it again."""
+    if not isinstance(exact, Solution):
+        raise HamqError(f"compare: the second is what solve_exact returned, got {type(exact).__name__}.")
     q = checked_table("compare", exact.problem, solution)
     operator = operator or make_operator(exact.problem)
     best = exact.q.max(axis=1)

@@ -2,7 +2,6 @@
 
 import contextlib
 import gc
-import importlib
 import os
 import signal
 import sys
@@ -10,7 +9,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 
 from hamq.cli.messages import inert, say
-from hamq.cli.parsing import COMMANDS, Request, parse
+from hamq.cli.parsing import Request, command_names, described, module_of, parse
 from hamq.cli.place import place_of
 from hamq.errors import HamqError, suggestion
 
@@ -52,20 +51,16 @@ def _run(argv: Sequence[str]) -> int:
     if command == "--version":
         print(sys.modules["hamq"].__version__)
         return 0
-    if command not in COMMANDS:
-        raise HamqError(f"there is no command {command!r} among {', '.join(COMMANDS)}{suggestion(command, COMMANDS)}")
+    if command not in command_names():
+        known = command_names()
+        raise HamqError(f"there is no command {command!r} among {', '.join(known)}{suggestion(command, known)}")
     try:
         request = parse(command, rest)
     except SystemExit as stop:  # tyro has printed the help
         return int(stop.code or 0)
-    if _takes_long(request) and _is_first(request):
+    if described(command).is_long(request.words) and _is_first(request):
         say(f"{command} {request.words[0]}: starting")  # before JAX, which takes a second or more
-    return importlib.import_module(f"hamq.cli.{command.replace('-', '_')}").run(request)
-
-
-def _takes_long(request: Request) -> bool:
-    command = request.command
-    return COMMANDS[command][0] == "PROBLEM" or command == "report" or (command == "paper" and "list" not in request.words)
+    return module_of(command).run(request)
 
 
 def _is_first(request: Request) -> bool:
@@ -75,8 +70,8 @@ def _is_first(request: Request) -> bool:
 
 def _print_help() -> None:
     print("usage: hamq COMMAND [OPTIONS]\n\nStochastic control with transition densities known up to a constant.\n")
-    for name, (needed, summary) in COMMANDS.items():
-        print(f"  hamq {name} {needed}".ljust(34) + summary)
+    for name in command_names():
+        print(f"  hamq {name} {described(name).needed}".ljust(34) + described(name).summary)
     print("\nhamq COMMAND --help shows its options. Compiled code is kept in ~/.cache/hamq, unless HAMQ_CACHE=off.")
 
 

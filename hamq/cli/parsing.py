@@ -5,30 +5,19 @@ twice: here for what is named, and then, by tyro, with the dataclasses of just t
 """
 
 import dataclasses
+import functools
+import importlib
+import pkgutil
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any, Literal, NamedTuple
 
 import tyro
 
-from hamq.cli import certify_options, diagnose_options, gym_options, options, tensor_options
+from hamq.cli import commands
+from hamq.cli.problems import ZOO, OwnOptions
 from hamq.errors import HamqError, suggestion
-
-COMMANDS = {
-    "list": ("", "the problems of the zoo"),
-    "solve": ("PROBLEM", "solve a problem by Hamiltonian Q-Learning"),
-    "solve-tensor": ("PROBLEM", "solve one of many dimensions, V as a tensor train"),
-    "exact": ("PROBLEM", "solve it exactly, between certified bounds"),
-    "compare": ("RUN [RUN ...]", "runs against the exact answer and each other"),
-    "show": ("RUN", "what a run folder holds"),
-    "report": ("RUN [RUN ...]", "a page to look at runs: maps of policy, value and error, convergence, facts"),
-    "plot": ("RUN [RUN ...]", "a picture for papers: maps of policy, value and error"),
-    "certify": ("RUN", "how far a run is from Q*, and what its policy loses, with stated confidence"),
-    "diagnose": ("RUN", "whether fresh chains agree on the value that a run found"),
-    "evaluate": ("RUN", "the policy of a run, scored in an environment of Gymnasium"),
-    "paper": ("FIGURE [FIGURE ...]", "the paper's figures and claims, as printed, corrected and improved"),
-}
-"""By name: what must be given, and what it does."""
 
 SHORT = {"-h": "--help", "-o": "--out"}
 """Options with one letter."""
@@ -43,6 +32,71 @@ REMEDIES = {
 PROBLEM_NOTE = """
 PROBLEM is a name of `hamq list`, or your own as file.py:function or module:function, a function that returns a
 hamq.Problem. Shown are the options of what is named: add PROBLEM{others} to see theirs."""
+
+
+class Choices(NamedTuple):
+    """Options by the name that `--sampler` or `--completion` gives, and the names where none is given, or --literal is."""
+
+    options: dict[str, Any]
+    default: str
+    literal: str = ""
+
+    def chosen(self, role: str, values: dict[str, str | None]) -> Any:
+        default = self.literal if self.literal and "--literal" in values else self.default
+        return self.options[values.get(f"--{role}") or default]
+
+
+class Command(NamedTuple):
+    """What a command takes: the words it needs, what it does, its default options by role, its place in `hamq --help`.
+
+    choices     options of a sampler or a completion, by its name
+    problem     defaults of problems of the zoo that this command changes
+    check       refuses words
+    is_long     whether a sentence is said before JAX is imported
+    """
+
+    needed: str
+    summary: str
+    place: int
+    options: dict[str, Any]
+    choices: dict[str, Choices] = {}  # noqa: RUF012 (never changed)
+    problem: dict[str, Any] = {}  # noqa: RUF012
+    check: Callable[[Sequence[str]], None] = lambda words: None
+    is_long: Callable[[Sequence[str]], bool] = lambda words: False
+
+    @property
+    def takes_problem(self) -> bool:
+        return self.needed == "PROBLEM"
+
+    def chosen(self, words: Sequence[str], values: dict[str, str | None]) -> dict[str, Any]:
+        """The default options of every role that this command line has."""
+        found = self.options | {role: of_role.chosen(role, values) for role, of_role in self.choices.items()}
+        if not self.takes_problem:
+            return found
+        if words and words[0] in ZOO:
+            found["problem"] = dataclasses.replace(ZOO[words[0]].options, **self.problem)
+        return found | {"own": OwnOptions()}
+
+    def groups(self) -> list[Any]:
+        """Every dataclass whose options this command may have."""
+        found = list(self.chosen([], {}).values())
+        found += [entry.options for entry in ZOO.values()] if self.takes_problem else []
+        return found + [group for of_role in self.choices.values() for group in of_role.options.values()]
+
+
+@functools.cache
+def command_names() -> tuple[str, ...]:
+    """All commands, in the order of `hamq --help`."""
+    names = [found.name.replace("_", "-") for found in pkgutil.iter_modules(commands.__path__)]
+    return tuple(sorted(names, key=lambda name: described(name).place))
+
+
+def module_of(command: str) -> ModuleType:
+    return importlib.import_module(f"{commands.__name__}.{command.replace('-', '_')}")
+
+
+def described(command: str) -> Command:
+    return module_of(command).COMMAND
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +117,7 @@ class Request:
 def parse(command: str, argv: Sequence[str]) -> Request:
     """The request; HamqError with one sentence if it makes no sense. `--help` prints and raises SystemExit."""
     words, tokens, values = _scan(command, argv)
-    chosen = _chosen(command, words, values)
+    chosen = described(command).chosen(words, values)
     _refuse_foreign(command, chosen, values)
     for field in dataclasses.fields(chosen["problem"]) if "problem" in chosen else ():
         if value := values.get(_flag(field.name)):  # another problem may allow more
@@ -84,7 +138,7 @@ class Scanned(NamedTuple):
 
 
 def _scan(command: str, argv: Sequence[str]) -> Scanned:
-    fields = {_flag(field.name): field for group in _all_groups(command) for field in dataclasses.fields(group)}
+    fields = {_flag(field.name): field for group in described(command).groups() for field in dataclasses.fields(group)}
     switches = {flag for flag, field in fields.items() if field.type is bool}
     switches |= {flag.replace("--", "--no-", 1) for flag in switches} | {"--help"}
     words, tokens, values, rest = [], [], {}, list(argv)
@@ -132,85 +186,19 @@ def _parts(annotation: Any) -> tuple[Any, ...]:
 
 
 def _require_words(command: str, words: Sequence[str]) -> None:
-    needed = COMMANDS[command][0]
+    found = described(command)
+    needed = found.needed
     if len(words) < bool(needed):
         remedy = REMEDIES[needed.split()[0]]
         raise HamqError(f"hamq {command} needs a {needed.split()[0]}; {remedy}.")
     if len(words) > bool(needed) and "..." not in needed:
         raise HamqError(f"hamq {command} takes {needed or 'no words'} and options; {words[-1]!r} is too much.")
-    if command == "paper":
-        for word in words:
-            if word not in (*options.FIGURES, "list", "all"):
-                known = [*options.FIGURES, "all"]
-                raise HamqError(f"there is no figure {word!r} among {', '.join(known)}{suggestion(word, known)}")
-    if needed == "PROBLEM" and words[0] not in options.ZOO and ":" not in words[0]:
+    found.check(words)
+    if found.takes_problem and words[0] not in ZOO and ":" not in words[0]:
         raise HamqError(
-            f"there is no problem {words[0]!r} among {', '.join(options.ZOO)}, and your own are given as "
-            f"file.py:function{suggestion(words[0], options.ZOO)}"
+            f"there is no problem {words[0]!r} among {', '.join(ZOO)}, and your own are given as "
+            f"file.py:function{suggestion(words[0], ZOO)}"
         )
-
-
-def _chosen(command: str, words: Sequence[str], values: dict[str, str | None]) -> dict[str, Any]:
-    """The default options of every role that this command line has."""
-    if command == "paper":
-        return {"study": options.StudyOptions()}
-    if command == "evaluate":
-        return {"output": gym_options.EvaluateOptions()}
-    if command == "certify":
-        return {"output": certify_options.CertifyOptions()}
-    if command == "diagnose":
-        return {"output": diagnose_options.DiagnoseOptions()}
-    if command == "plot":
-        return {"output": options.PlotOptions()}
-    if command == "report":
-        return {"output": tensor_options.ReportOptions()}
-    if COMMANDS[command][0] != "PROBLEM":
-        return {"output": options.PrintOptions()}
-    chosen: dict[str, Any] = {"exact": options.ExactOptions(), "output": options.ExactRunOptions()}
-    if command == "solve":
-        chosen = {
-            "solve": options.SolveOptions(),
-            "sampler": options.SAMPLERS[values.get("--sampler") or "hmc"],
-            "completion": options.COMPLETIONS[values.get("--completion") or _completion(values)],
-            "output": options.RunOptions(),
-            "processes": options.ProcessOptions(),
-        }
-    if command == "solve-tensor":
-        chosen = {
-            "tensor": tensor_options.TensorOptions(),
-            "sampler": tensor_options.TENSOR_SAMPLERS[values.get("--sampler") or "none"],
-            "output": tensor_options.TensorRunOptions(),
-        }
-    if words and words[0] in options.ZOO:
-        chosen["problem"] = _problem(command, words[0])
-    return chosen | {"own": options.OwnOptions()}
-
-
-def _problem(command: str, name: str) -> Any:
-    """The options of a problem of the zoo; a train interpolates between the nodes, so its law is the linear one."""
-    found = options.ZOO[name].options
-    return dataclasses.replace(found, law="linear") if command == "solve-tensor" else found
-
-
-def _completion(values: dict[str, str | None]) -> str:
-    """The completion where none is named; to the letter it is the paper's."""
-    return "nuclear_norm" if "--literal" in values else "anchors"
-
-
-def _all_groups(command: str) -> list[Any]:
-    """Every dataclass whose options this command may have."""
-    groups = list(_chosen(command, [], {}).values())
-    if COMMANDS[command][0] == "PROBLEM":
-        groups += [entry.options for entry in options.ZOO.values()]
-    return [*groups, *_samplers(command).values(), *_completions(command).values()]
-
-
-def _samplers(command: str) -> dict[str, Any]:
-    return {"solve": options.SAMPLERS, "solve-tensor": tensor_options.TENSOR_SAMPLERS}.get(command, {})
-
-
-def _completions(command: str) -> dict[str, Any]:
-    return options.COMPLETIONS if command == "solve" else {}
 
 
 def _refuse_foreign(command: str, chosen: dict[str, Any], values: dict[str, str | None]) -> None:
@@ -220,14 +208,14 @@ def _refuse_foreign(command: str, chosen: dict[str, Any], values: dict[str, str 
         field = _field(flag)
         if field in known or flag == "--help":
             continue
-        owners = [f"--sampler {name}" for name, group in _samplers(command).items() if field in _names(group)]
-        owners += [f"--completion {name}" for name, group in _completions(command).items() if field in _names(group)]
-        owners += [name for name, entry in options.ZOO.items() if field in _names(entry.options)]
-        own = (
-            ""
-            if "problem" in chosen or owners[0] not in options.ZOO
-            else f"; give your own arguments as --set {field}=VALUE"
-        )
+        owners = [
+            f"--{role} {name}"
+            for role, of_role in described(command).choices.items()
+            for name, group in of_role.options.items()
+            if field in _names(group)
+        ]
+        owners += [name for name, entry in ZOO.items() if field in _names(entry.options)]
+        own = "" if "problem" in chosen or owners[0] not in ZOO else f"; give your own arguments as --set {field}=VALUE"
         raise HamqError(f"{flag} belongs to {' or '.join(owners)}, which this hamq {command} has not{own}.")
 
 
@@ -235,8 +223,8 @@ def _by_tyro(command: str, chosen: dict[str, Any], tokens: Sequence[str]) -> lis
     """The chosen options, as the tokens change them."""
     fields = [(role, type(group), dataclasses.field(default=group)) for role, group in chosen.items()]
     form = dataclasses.make_dataclass(command.replace("-", "_"), fields, frozen=True)
-    needed, summary = COMMANDS[command]
-    others = " --sampler NAME" * bool(_samplers(command)) + " --completion NAME" * bool(_completions(command))
+    needed, summary, *_ = described(command)
+    others = "".join(f" --{role} NAME" for role in described(command).choices)
     note = PROBLEM_NOTE.format(others=others).replace("\n", " ") if needed == "PROBLEM" else ""
     found = tyro.cli(
         form,

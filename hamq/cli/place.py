@@ -1,10 +1,22 @@
 """Which of several processes this one is: from the options, or from what SLURM or Open MPI say. Imports no JAX."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from hamq.cli.options import ProcessOptions
 from hamq.errors import HamqError
+
+
+@dataclasses.dataclass(frozen=True)
+class ProcessOptions:
+    """Several processes, on one host or many; under srun and mpirun they find each other. See docs/scale.md."""
+
+    coordinator: str | None = None
+    """HOST:PORT of process 0, a free port; the same in all processes."""
+    num_processes: int | None = None
+    """How many there are; 1 keeps a task of srun or mpirun to itself."""
+    process_id: int | None = None
+    """Which of them this is, from 0; process 0 alone writes and prints."""
 
 
 class Place(NamedTuple):

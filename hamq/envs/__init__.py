@@ -11,5 +11,6 @@ from hamq.envs.environment import ProblemEnv as ProblemEnv
 from hamq.envs.registration import register_zoo
 from hamq.envs.vector import ProblemVectorEnv as ProblemVectorEnv
 
+__all__ = ["IDS", "ProblemEnv", "ProblemVectorEnv"]
 IDS = register_zoo()
 """The environments of the zoo."""

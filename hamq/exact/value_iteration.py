@@ -4,12 +4,19 @@ Value iteration V → max_a backup(V), accelerated and bounded as `fixed_point.p
 TV = max_a q, the bounds of V* carry over to Q* = r + γ P V*: from V* ≤ V + b₊/(1−γ) follows Q* ≤ q + γ b₊/(1−γ).
 """
 
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
 from hamq.exact.bellman import MAX_SWEEPS, require_positive, sentence, settle
 from hamq.problem.cells import Progress
 from hamq.problem.checks import warn_unless_expected
 from hamq.problem.outside import outside_surprises
 from hamq.problem.problem import Problem
+from hamq.problem.tables import terminal_table
 from hamq.solution import Solution
+from hamq.types import HamqError
 
 
 def solve_exact(
@@ -19,6 +26,7 @@ def solve_exact(
     max_bytes: int | None = None,
     max_evaluations: int | None = None,
     progress: Progress | None = None,
+    initial: Any = None,
 ) -> Solution:
     """Q* with ‖q − Q*‖∞ ≤ tolerance, certified: lower ≤ Q* ≤ upper, and q is the middle.
 
@@ -27,11 +35,15 @@ def solve_exact(
     tolerance, `converged` is False and `result` says which of the two stood in the way. `max_bytes` (default: half of the
     memory) and `max_evaluations` (of the density) refuse what is too large. `progress` is told (what is being done, parts
     done, parts in all) while masses are made.
+
+    `initial` is where the sweeps begin: a table `[S, A]` or values `[S]`. The answer to a problem that differs little saves
+    many of them. No start changes what is certified.
     """
     require_positive("tolerance", tolerance)
     warn_unless_expected(outside_surprises(problem), problem.expected, problem.name)
+    start = None if initial is None else _start(problem, initial)
     operator, solved, history = settle(
-        problem, lambda q: q.max(axis=1), tolerance, max_sweeps, max_bytes, max_evaluations, progress=progress
+        problem, lambda q: q.max(axis=1), tolerance, max_sweeps, max_bytes, max_evaluations, start=start, progress=progress
     )
     low, high, _ = solved.bounds
     q = solved.table
@@ -50,3 +62,18 @@ def solve_exact(
         upper=upper,
         error=solved.bounds.error,
     )
+
+
+def _start(problem: Problem, initial: Any) -> Float[np.ndarray, " S"]:
+    """The values that sweeps begin with, 0 in terminal states."""
+    problem.require_enumerable("solve_exact")
+    given = np.array(initial, np.float64)
+    shapes = (problem.num_states, problem.num_actions), (problem.num_states,)
+    if given.shape not in shapes:
+        raise HamqError(
+            f"solve_exact: initial must be a table of shape {shapes[0]} or values of shape {shapes[1]}, got {given.shape}."
+        )
+    if not np.isfinite(given).all():
+        raise HamqError("solve_exact: initial must be finite; it has a value that is not.")
+    value, ended = given.max(axis=1) if given.ndim == 2 else given, terminal_table(problem)
+    return value if ended is None else np.where(ended, 0, value)

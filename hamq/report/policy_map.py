@@ -65,9 +65,12 @@ def plot(
     The first solution with a certificate, that of `solve_exact`, is the reference: every other one then gets a column with
     what its actions give up, max_a Q* − Q*(chosen action), above, and the error of its value, V − V*, below. `axes` are
     the two axes shown; the others are held at the nodes nearest to `at` (a full state; by default the middle of the box).
-    Each coordinate of the action has a row, up to three.
+    Each coordinate of the action has a row, up to three. With one dimension there are lines instead of maps, one for each
+    solution.
     """
     problem = _checked(solutions, titles, axes)
+    if problem.grid.dimension == 1:
+        return _lines(problem, solutions, titles)
     held = held_nodes(problem.grid, at)
     slices = [slice_of(solution, axes, held) for solution in solutions]
     certified = [i for i, one in enumerate(solutions) if isinstance(one, Solution) and one.error is not None]
@@ -92,6 +95,38 @@ def plot(
         panel.set_ylabel(plain(problem.axis_names[axes[1]]))
     if problem.grid.dimension > 2:
         figure.suptitle(_held(problem, axes, held), fontsize="medium")
+    return figure
+
+
+def _lines(problem: Problem, solutions: Sequence[Any], titles: Sequence[str] | None) -> matplotlib.figure.Figure:
+    """Greedy actions and values over the one axis; beside them, what is given up and the errors, where one is exact."""
+    names = list(titles or [solution.problem.name for solution in solutions])
+    actions = np.asarray(listed_actions(problem), np.float64).reshape(problem.num_actions, -1)[:, :MAX_ACTUATORS]
+    reference = next((one for one in solutions if one.error is not None), None) if len(solutions) > 1 else None
+    num_rows, num_columns = 1 + actions.shape[1], 1 if reference is None else 2
+    size = 1.5 * PANEL[0] * num_columns + 0.6, PANEL[1] * num_rows + 0.5
+    figure = matplotlib.figure.Figure(figsize=size, layout="constrained")
+    panels = figure.subplots(num_rows, num_columns, sharex=True, squeeze=False)
+    nodes = problem.grid.axis_nodes(0)
+    for name, one in zip(names, solutions, strict=True):
+        for row, chosen in enumerate(actions[one.policy].T):
+            panels[row, 0].step(nodes, chosen, where="mid", label=plain(name))
+        panels[-1, 0].plot(nodes, one.value, label=plain(name))
+        if reference is not None and one is not reference:
+            lost = reference.value - _at(reference.q, one.policy)
+            panels[0, 1].step(nodes, lost, where="mid", label=plain(name))
+            panels[-1, 1].plot(nodes, one.value - reference.value, label=plain(name))
+    labels = ["greedy action", *(f"coordinate {i + 1}" for i in range(1, num_rows - 1)), "value"]
+    for panel, label in zip(panels[:, 0], labels, strict=True):
+        panel.set_ylabel(label)
+    if reference is not None:
+        panels[0, 1].set_ylabel("value given up")
+        panels[-1, 1].set_ylabel("value − exact value")
+        for panel in panels[1:-1, 1]:
+            panel.set_axis_off()
+    for panel in panels[-1]:
+        panel.set_xlabel(plain(problem.axis_names[0]))
+    panels[0, 0].legend()
     return figure
 
 
@@ -154,8 +189,10 @@ def _checked(solutions: Sequence[Any], titles: Sequence[str] | None, axes: tuple
     if titles is not None and len(titles) != len(solutions):
         raise HamqError(f"plot: titles must have one entry per solution, got {len(titles)} for {len(solutions)}.")
     d = problem.grid.dimension
+    if d == 1 and tuple(axes) in ((0,), (0, 1)):  # the default is what maps have
+        return problem
     if d < 2 or len(axes) != 2 or len(set(axes)) != 2 or not all(0 <= axis < d for axis in axes):
-        raise HamqError(f"plot: axes must be two different ones of 0 to {d - 1}, got {axes}; a map needs two dimensions.")
+        raise HamqError(f"plot: axes must be two different ones of 0 to {d - 1}, got {axes}.")
     return problem
 
 

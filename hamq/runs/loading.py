@@ -1,6 +1,8 @@
 """A run on the disk → the solution that a solver returned, for its problem."""
 
 import os
+from collections.abc import Sequence
+from pathlib import Path
 
 from hamq.problem.problem import Problem
 from hamq.runs import naming
@@ -36,6 +38,28 @@ def load_tensor(path: str | os.PathLike, problem: Problem) -> TensorSolution:
 def require_finished(name: str, run: Run) -> None:
     if not run.is_finished:
         raise RunError(f"{name} is not finished: it has {len(run.history)} iterations; continue it with --resume.")
+
+
+def read_finished(paths: Sequence[str]) -> dict[str, Run]:
+    """The finished runs by their paths; refuses one that is given twice."""
+    found: dict[str, Run] = {}
+    for path in paths:
+        one = read_run(path)
+        if any(one.path.resolve() == other.path.resolve() for other in found.values()):
+            raise RunError(f"{path} is given twice; give every run once.")
+        require_finished(path, one)
+        found[path] = one
+    return found
+
+
+def short_names(paths: Sequence[str]) -> list[str]:
+    """The last parts of the paths, as many of them as tell the runs apart."""
+    parts = [Path(path).absolute().parts for path in paths]
+    for count in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(part[-count:]) for part in parts]
+        if len(set(names)) == len(names):
+            return names
+    return list(paths)
 
 
 def problem_of(name: str, run: Run) -> Problem:

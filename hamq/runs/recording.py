@@ -83,6 +83,11 @@ class Recording:
         if self.before is not None and self.before.is_finished:
             self.is_done = _asked(old, free) == _asked(self.config, free)
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether there is, or will be, a folder."""
+        return self._out is not None
+
     def __enter__(self) -> "Recording":
         return self
 

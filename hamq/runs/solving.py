@@ -110,7 +110,8 @@ def solve_tensor(problem: Any, *arguments: Any, **settings: Any) -> TensorSoluti
 def solve_exact(problem: Any, *arguments: Any, **settings: Any) -> Solution:
     """`hamq.exact.value_iteration.solve_exact`, with `out`, `resume` and `overwrite`."""
     around, given = _given("solve_exact", exact_solver, problem, arguments, settings)
-    return _carried_out(exact_solver, given, _config("exact", given), around)
+    kept = {name: value for name, value in given.items() if name != "initial" or value is not None}  # as 0.1 wrote it
+    return _carried_out(exact_solver, given, _config("exact", kept), around)
 
 
 def _given(
@@ -142,7 +143,7 @@ def _seed(key: Any) -> Any:
 
 def _carried_out(solver: Callable[..., Found], given: dict[str, Any], config: RunConfig, around: Around) -> Found:
     """What the solver returns, with what made it, recorded in its folder."""
-    problem, out, asked = given["problem"], around.out, inspect.signature(solver).parameters
+    problem, out = given["problem"], around.out
     digest = "" if out is None else problem_hash(problem)
     how = {"overwrite": around.overwrite, "resume": around.resume is True}
     with (
@@ -151,18 +152,43 @@ def _carried_out(solver: Callable[..., Found], given: dict[str, Any], config: Ru
     ):
         if recording.is_done and recording.before is not None:
             return solution_of(recording.before, problem, given.get("sampler"))  # type: ignore[return-value]
-        told = [recording.add if out is not None else None, on_iteration, given.get("callback")]
-        start = around.resume if isinstance(around.resume, dict) else recording.start
-        own = {"callback": _each(told), "progress": on_draws, "resume": start}
-        try:
-            found = solver(**given | {name: value for name, value in own.items() if name in asked})
-        except BaseException:
-            recording.save_last()
-            raise
-        solution, exact = dataclasses.replace(found, origin=recording.config), given.get("exact")
+        if isinstance(around.resume, dict):
+            recording.start = around.resume
+        solution = record(solver, given, recording, on_draws, before=on_iteration, after=given.get("callback"))
         if out is not None:
-            recording.finish(solution, summarise(solution, None if exact is None else compare(solution, exact)).encode())
+            finish(recording, solution, given.get("exact"))
     return solution
+
+
+def record(
+    solver: Callable[..., Found],
+    given: dict[str, Any],
+    recording: Recording,
+    progress: Any,
+    *,
+    before: Callable[[Iterate], Any] | None = None,
+    after: Callable[[Iterate], Any] | None = None,
+) -> Found:
+    """What the solver returns, with what made it. Whatever ends it early, its last iteration is saved first.
+
+    before, after   told of every iterate, before and after it is recorded
+    """
+    asked = inspect.signature(solver).parameters
+    told = [before, recording.add if recording.is_kept else None, after]
+    own = {"callback": _each(told), "progress": progress, "resume": recording.start}
+    try:
+        found = solver(**given | {name: value for name, value in own.items() if name in asked})
+    except BaseException:
+        recording.save_last()
+        raise
+    return dataclasses.replace(found, origin=recording.config)
+
+
+def finish(recording: Recording, solution: Solution | TensorSolution, exact: Solution | None = None) -> dict[str, Any]:
+    """Writes the result, where it is kept, and returns its summary."""
+    summary = summarise(solution, None if exact is None else compare(solution, exact)).encode()
+    recording.finish(solution, summary)
+    return summary
 
 
 def _each(told: list[Callable[[Iterate], Any] | None]) -> Callable[[Iterate], None] | None:

@@ -9,6 +9,7 @@ from hamq.certificates.comparison import compare
 from hamq.exact.bellman import evaluate_policy, make_operator
 from hamq.exact.value_iteration import solve_exact
 from hamq.problem import zoo
+from hamq.types import HamqError
 
 
 @pytest.fixture(scope="module")
@@ -19,6 +20,11 @@ def exact():
 @pytest.fixture(scope="module")
 def operator(exact):
     return make_operator(exact.problem)
+
+
+def test_what_is_compared_with_is_an_exact_answer(as_user):
+    with pytest.raises(HamqError, match=r"compare: the second is what solve_exact returned, got ndarray"):
+        compare(np.zeros((2, 2)), np.zeros((2, 2)))
 
 
 def test_the_exact_table_has_no_distance(exact, operator):

@@ -3,17 +3,16 @@
 import inspect
 import json
 import re
-import shutil
 from typing import get_args
 
 import numpy as np
 import pytest
 
+import hamq as library
 from hamq.certificates.certificate import Method, rounded_up
-from hamq.cli import certify as command
-from hamq.cli.certify_options import CertifyOptions
+from hamq.cli.commands.certify import CertifyOptions
 from hamq.report import writing
-from hamq.runs.encoding import encode_arrays
+from hamq.runs import loading
 from hamq.runs.folder import RunFolder
 from hamq.runs.problem_hash import problem_hash
 from hamq.runs.reading import read_run
@@ -37,13 +36,13 @@ def asked(monkeypatch):
         seen.append((solution.problem, solution, given))
         return answers["make"](solution.problem, solution.q)
 
-    monkeypatch.setattr(command, "certify", answer)
+    monkeypatch.setattr(library, "certify", answer)
     return seen, answers
 
 
 def test_the_options_are_the_librarys():
     found = values(CertifyOptions())
-    given = inspect.signature(command.certify).parameters
+    given = inspect.signature(library.certify).parameters
     expected = {name: given[name].default for name in ("confidence", "max_evaluations", "method")}
     assert {name: found.pop(name) for name in expected} == expected
     assert found == {"seed": 0, "json": False} and given["key"].default == 0
@@ -186,7 +185,7 @@ def test_a_table_that_changed_meanwhile_is_not_certified(hamq, tmp_path, asked, 
     hamq(*TINY, "--out", "run")
     hamq(*TINY, "--iterations", 6, "--out", "other")
     read = read_run("other")
-    monkeypatch.setattr(command, "read_finished", lambda words: {"run": read})
+    monkeypatch.setattr(loading, "read_finished", lambda words: {"run": read})
     assert_refused(hamq("certify", "run"), "does not hold the table that was certified")
     assert read_run("run").certificate is None
 
@@ -194,14 +193,11 @@ def test_a_table_that_changed_meanwhile_is_not_certified(hamq, tmp_path, asked, 
 def test_refusals(hamq, tmp_path, asked):
     hamq(*TINY, "--out", "run")
     kept = contents(tmp_path / "run")
-    shutil.copytree("run", "train")
-    forge(tmp_path / "train", "result.npz", encode_arrays({"core/0": np.ones((1, 3, 1)), "order": np.arange(1)}))
     RunFolder.create(tmp_path / "begun", json.loads(kept["config.json"]), "aa").close()
     for words, sentence in (
         ("certify", r"hamq certify needs a RUN; give the --out folder of a run\."),
         ("certify nowhere", r"nowhere is not a run folder"),
         ("certify begun", r"begun is not finished: it has 0 iterations; continue it with --resume\."),
-        ("certify train", r"train holds a tensor train, .*hamq show has its residual, and hamq\.tensor_residuals"),
         ("certify run other", r"takes RUN and options; 'other' is too much"),
         ("certify run --confidence 1", r"--confidence must be between 0 and 1, such as 0\.95, got 1\.0\."),
         ("certify run --confidence 0", r"--confidence must be between 0 and 1"),

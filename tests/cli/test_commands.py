@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from hamq.cli.show import policy_map, sparkline
+from hamq.cli.terminal import policy_map, sparkline
 from hamq.learning import q_iteration
 from hamq.learning.record import finite_or_stop
 from hamq.runs import progress as progress_module
@@ -115,10 +115,8 @@ def test_literal_is_the_paper_but_for_what_is_given(hamq):
 
 
 def test_draws_that_are_not_numbered_are_bought_by_the_budget(hamq, monkeypatch):
-    from hamq.cli import solve
-
     seen = []
-    monkeypatch.setattr(solve, "solve", lambda problem, **arguments: seen.append(arguments) or 1 / 0)
+    monkeypatch.setattr(q_iteration, "solve", lambda problem, **arguments: seen.append(arguments) or 1 / 0)
     for words in ((), ("--num-leapfrog", 4), ("--num-samples", 7), ("--num-leapfrog", 4, "--max-gradients", 99)):
         with pytest.raises(ZeroDivisionError):
             hamq("solve", *PENDULUM, *words)
@@ -232,10 +230,8 @@ def test_a_second_interrupt_does_not_wait(hamq, tmp_path, monkeypatch):
 
 
 def test_interrupted_before_the_first_iteration(hamq, tmp_path, monkeypatch):
-    from hamq.cli import solve
-
     before = signal.getsignal(signal.SIGINT)  # a shell ignores the signal in what it runs in the background
-    monkeypatch.setattr(solve, "solve", lambda *_, **__: os.kill(os.getpid(), signal.SIGINT))
+    monkeypatch.setattr(q_iteration, "solve", lambda *_, **__: os.kill(os.getpid(), signal.SIGINT))
     stopped = hamq(*TINY, "--out", "run")
     assert stopped.code == 130 and "nothing was saved; run is what it was" in stopped.err
     assert list(tmp_path.iterdir()) == []

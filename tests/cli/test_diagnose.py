@@ -65,9 +65,3 @@ def test_refusals(hamq, run, given, message):
 def test_a_run_is_needed(hamq):
     assert_refused(hamq("diagnose"), "hamq diagnose needs a RUN")
     assert_refused(hamq("diagnose", "nowhere"), "nowhere")
-
-
-@pytest.mark.slow
-def test_a_train_is_refused(hamq):
-    assert hamq("solve-tensor", *PENDULUM, "--rank", 2, "--iterations", 2, "--out", "train").code == 0
-    assert_refused(hamq("diagnose", "train"), "train holds a tensor train, and hamq diagnose needs a table of Q")

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 
-from hamq.cli.show import health_summary
+from hamq.cli.commands.show import health_summary
 from hamq.runs.reading import read_run
 from tests.cli.posed import PENDULUM, TINY
 

@@ -6,9 +6,14 @@ from typing import get_args
 
 import pytest
 
-from hamq.cli import options, tensor_options
-from hamq.cli.arguments import MAKERS
+from hamq.cli import place, problems, session
+from hamq.cli.commands import exact as exact_command
+from hamq.cli.commands import solve as options
+from hamq.cli.commands import solve_tensor as tensor_options
+from hamq.completion.anchors import Anchors
 from hamq.completion.completion import Unidentified
+from hamq.completion.nuclear_norm import NuclearNorm
+from hamq.completion.soft_impute import SoftImpute
 from hamq.exact.value_iteration import solve_exact
 from hamq.learning.q_iteration import solve
 from hamq.learning.settings import Keeping, Part, Schedule, Selection
@@ -16,12 +21,24 @@ from hamq.problem import zoo
 from hamq.problem.problem import LAWS, Problem
 from hamq.problem.zoo.provenance import PRESETS
 from hamq.runs import naming
-from hamq.sampling.hmc import WALLS
+from hamq.sampling.exhaustive import Exhaustive
+from hamq.sampling.hmc import HMC, WALLS
+from hamq.sampling.iid import IID
+from hamq.sampling.importance import Importance
 from hamq.tensor.expectation import TRAJECTORY_STEP
 from hamq.tensor.solve import solve_tensor
 
 NOT_OPTIONS = {"problem", "exact", "callback", "progress", "resume", "key"}
 """Arguments of `solve` that the command line makes itself; `--seed` is the key."""
+MODULES = {
+    "hmc": HMC,
+    "iid": IID,
+    "importance": Importance,
+    "exhaustive": Exhaustive,
+    "anchors": Anchors,
+    "nuclear_norm": NuclearNorm,
+    "soft_impute": SoftImpute,
+}
 NOT_GIVEN = {"hmc": {"varies", "judged"}, "iid": {"tolerance"}, "exhaustive": {"tolerance"}}
 """Fields of samplers that they fill in themselves, or that nobody has to set from the shell."""
 
@@ -45,7 +62,7 @@ def test_solve():
     found = values(options.SolveOptions())
     assert found.keys() - expected.keys() == {"seed", "literal"}
     assert expected.keys() <= found.keys()
-    assert expected.pop("completion") == MAKERS[found["completion"]]()
+    assert expected.pop("completion") == options.make(found["completion"], {})
     assert expected.pop("sampler") is None and found["sampler"] == "hmc"
     assert {name: found[name] for name in expected} == expected
 
@@ -67,11 +84,11 @@ def test_choices(group, name, expected):
 
 def test_choices_of_walls_laws_and_presets():
     assert choices(options.HMCOptions(), "walls") == WALLS
-    assert {choices(entry.options, "law") for entry in options.ZOO.values()} == {LAWS}
+    assert {choices(entry.options, "law") for entry in problems.ZOO.values()} == {LAWS}
     assert choices(options.SolveOptions(), "sampler") == tuple(options.SAMPLERS)
     assert choices(options.SolveOptions(), "completion") == tuple(options.COMPLETIONS)
     for presets in PRESETS.values():
-        assert choices(options.PaperOptions(), "preset") == tuple(presets)
+        assert choices(problems.PaperOptions(), "preset") == tuple(presets)
 
 
 @pytest.mark.parametrize("name", [*options.SAMPLERS, "anchors", "nuclear_norm", "soft_impute"])
@@ -81,7 +98,7 @@ def test_samplers_and_completions(name):
     )
     found = {field.removeprefix(f"{role}_"): value for field, value in values(group).items()}
     hidden = NOT_GIVEN.get(name, set())
-    fields = {field.name: field.default for field in dataclasses.fields(MAKERS[name]) if field.name not in hidden}
+    fields = {field.name: field.default for field in dataclasses.fields(MODULES[name]) if field.name not in hidden}
     assert found.keys() == fields.keys()
     for field, default in fields.items():
         if default is not dataclasses.MISSING:  # the number of draws has no default in the library
@@ -100,7 +117,7 @@ def test_solve_tensor():
 @pytest.mark.parametrize("name", ["exhaustive", "iid", "hmc", "importance"])
 def test_samplers_of_trains(name):
     found = {field.removeprefix("sampler_"): value for field, value in values(tensor_options.TENSOR_SAMPLERS[name]).items()}
-    fields = {field.name: field.default for field in dataclasses.fields(MAKERS[name])}
+    fields = {field.name: field.default for field in dataclasses.fields(MODULES[name])}
     assert found.keys() <= fields.keys()
     assert all(value == fields[field] for field, value in found.items() if field != "num_samples")
 
@@ -111,19 +128,19 @@ def test_the_step_of_trajectories_is_the_librarys():
 
 
 def test_exact():
-    assert values(options.ExactOptions()) == {
-        k: v for k, v in defaults(solve_exact).items() if k not in ("problem", "progress")
+    assert values(exact_command.ExactOptions()) == {
+        k: v for k, v in defaults(solve_exact).items() if k not in ("problem", "progress", "initial")
     }
 
 
 def test_the_zoo_is_complete():
     returning = {name for name, value in vars(zoo).items() if inspect.isfunction(value) and value is not zoo.provenance}
-    assert set(options.ZOO) == returning
+    assert set(problems.ZOO) == returning
 
 
-@pytest.mark.parametrize("name", options.ZOO)
+@pytest.mark.parametrize("name", problems.ZOO)
 def test_the_zoo(name):
-    entry, function = options.ZOO[name], getattr(zoo, name)
+    entry, function = problems.ZOO[name], getattr(zoo, name)
     points = tuple(int(number) for number in entry.options.points.split(","))
     points = points if len(points) > 1 else points[0]
     assert values(entry.options) | {"points": points} == defaults(function)
@@ -138,17 +155,17 @@ def test_the_zoo(name):
 
 def test_no_option_means_two_things():
     """Within what one command line can have."""
-    for problem in options.ZOO.values():
+    for problem in problems.ZOO.values():
         for sampler in options.SAMPLERS.values():
             for completion in options.COMPLETIONS.values():
-                groups = (options.SolveOptions(), options.RunOptions(), options.ProcessOptions(), options.OwnOptions())
+                groups = (options.SolveOptions(), options.RunOptions(), place.ProcessOptions(), problems.OwnOptions())
                 names = [name for group in (*groups, problem.options, sampler, completion) for name in values(group)]
                 assert len(names) == len(set(names))
         for sampler in tensor_options.TENSOR_SAMPLERS.values():
-            groups = (tensor_options.TensorOptions(), tensor_options.TensorRunOptions(), options.OwnOptions())
+            groups = (tensor_options.TensorOptions(), session.FolderOptions(), problems.OwnOptions())
             names = [name for group in (*groups, problem.options, sampler) for name in values(group)]
             assert len(names) == len(set(names))
 
 
 def test_the_zoo_of_the_shell_is_that_of_runs():
-    assert set(options.ZOO) == naming.ZOO
+    assert set(problems.ZOO) == naming.ZOO

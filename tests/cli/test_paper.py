@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hamq.cli import options
+from hamq.cli.commands.paper import FIGURES
 from hamq.paper import page, plan
 from hamq.paper.plan import Scale
 
@@ -19,7 +19,7 @@ RECORDS = Path(__file__).parents[2] / "docs" / "paper" / "records"
 
 def test_list(hamq):
     listed = hamq("paper", "list")
-    assert listed.code == 0 and all(name in listed.out for name in options.FIGURES)
+    assert listed.code == 0 and all(name in listed.out for name in FIGURES)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from hamq.cli import plot as command
+import hamq as library
 from tests.cli.posed import PENDULUM, TINY
 
 LINEAR = ("pendulum", "--points", "3", "--num-actions", "3", "--law", "linear")
@@ -19,8 +19,8 @@ def drawn(monkeypatch):
         asked.append((solutions, named))
         return original(*solutions, **named)
 
-    original = command.plot
-    monkeypatch.setattr(command, "plot", plot)
+    original = library.plot
+    monkeypatch.setattr(library, "plot", plot)
     return asked
 
 

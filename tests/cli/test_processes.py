@@ -14,10 +14,9 @@ from pathlib import Path
 import jax
 import pytest
 
-from hamq.cli import lifeline as lifelines
-from hamq.cli.lifeline import FAREWELL, Lifeline
-from hamq.cli.options import ProcessOptions
-from hamq.cli.place import Place, place_of
+from hamq.cli import processes as lifelines
+from hamq.cli.place import Place, ProcessOptions, place_of
+from hamq.cli.processes import FAREWELL, Lifeline
 from hamq.learning.devices import LOST
 from tests.cli.posed import history, table
 

@@ -210,8 +210,8 @@ def test_a_bug_keeps_its_traceback(hamq, monkeypatch):
     """A ValueError that NumPy raises is not the user's fault."""
     import numpy as np
 
-    from hamq.cli import exact
+    from hamq.exact import value_iteration
 
-    monkeypatch.setattr(exact, "solve_exact", lambda *_, **__: np.zeros(3).reshape(2, 2))
+    monkeypatch.setattr(value_iteration, "solve_exact", lambda *_, **__: np.zeros(3).reshape(2, 2))
     with pytest.raises(ValueError, match="cannot reshape"):
         hamq("exact", *PENDULUM)

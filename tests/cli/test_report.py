@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from hamq.cli.finished import short_names
 from hamq.report import writing
 from hamq.runs.folder import RunFolder
+from hamq.runs.loading import short_names
 from tests.cli.posed import PENDULUM, TINY, contents
 from tests.cli.test_refusals import assert_refused
 

@@ -12,7 +12,7 @@ from hamq.problem.grid import Grid
 from hamq.problem.kernels.gaussian import GaussianKernel
 from hamq.problem.problem import Problem
 from hamq.problem.tables import terminal_table
-from hamq.types import HamqWarning
+from hamq.types import HamqError, HamqWarning
 from tests.exact.posed import ends, maze, model, spiky, swing
 
 PROBLEMS = {
@@ -137,6 +137,28 @@ def test_cart_double_pendulum_is_certified_at_its_full_size():
 def test_a_tolerance_that_is_none_is_refused(tolerance, as_user):
     with pytest.raises(ValueError, match=r"tolerance must be a number above 0, got"):
         solve_exact(swing(), tolerance)
+
+
+def test_a_warm_start_saves_sweeps_and_changes_no_bound():
+    before, problem = solve_exact(swing(terminal=ends)), swing(terminal=ends, discount=0.951)
+    cold = solve_exact(problem)
+    for initial in (before.q, before.value):
+        warm = solve_exact(problem, initial=initial)
+        assert warm.converged and len(warm.history) < len(cold.history)
+        assert np.all(warm.lower <= cold.upper) and np.all(cold.lower <= warm.upper)
+    assert len(solve_exact(problem, initial=cold.q).history) <= 5
+    spoilt = solve_exact(problem, initial=np.where(terminal_table(problem), 1e6, cold.value))
+    assert len(spoilt.history) <= 5  # terminal states are worth 0, whatever is given
+
+
+@pytest.mark.parametrize(
+    ("initial", "sentence"),
+    [("three", r"shape \(\d+, \d+\) or values of shape \(\d+,\), got \(3,\)"), ("nan", "finite")],
+)
+def test_a_start_that_is_none_is_refused(initial, sentence):
+    start = np.zeros(3) if initial == "three" else np.full(swing().num_states, np.nan)
+    with pytest.raises(HamqError, match=sentence):
+        solve_exact(swing(), initial=start)
 
 
 @pytest.mark.parametrize("max_sweeps", [0, -3, 2.5])

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from faults.hostile import ATTACKS, _forged, require_inert, require_plain_csv
-from hamq.cli.messages import inert, print_json, say, tell
-from hamq.cli.tables import make_console, make_table
+from hamq.cli.messages import inert, make_console, make_table, print_json, say, tell
 from hamq.runs.encoding import decode_arrays
 from hamq.runs.errors import RunError
 from hamq.runs.folder import RunFolder

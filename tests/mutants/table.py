@@ -706,29 +706,29 @@ MUTANTS = [
     ),
     Mutant(
         "cli-resumes-from-the-start",
-        "hamq/cli/solve.py",
+        "hamq/runs/solving.py",
         old='"resume": recording.start',
         new='"resume": None',
         tests=(CLI + "::test_resume_equals_uninterrupted",),
     ),
     Mutant(
         "cli-interrupt-saves-nothing",
-        "hamq/cli/session.py",
-        old="""                recording.save_last()
-                raise KeyboardInterrupt""",
-        new="                raise KeyboardInterrupt",
+        "hamq/runs/solving.py",
+        old="""        recording.save_last()
+        raise""",
+        new="        raise",
         tests=(CLI + "::test_interrupted_and_resumed",),
     ),
     Mutant(
         "cli-second-interrupt-waits",
-        "hamq/cli/interruption.py",
+        "hamq/cli/session.py",
         old="if self.is_asked or not self.is_patient:",
         new="if not self.is_patient:",
         tests=(CLI + "::test_a_second_interrupt_does_not_wait",),
     ),
     Mutant(
         "cli-missed-tolerance-is-success",
-        "hamq/cli/solve.py",
+        "hamq/cli/commands/solve.py",
         old='return FAILED if self.arguments["tolerance"] is not None and not converged else 0',
         new="return 0",
         tests=(CLI + "::test_a_missed_tolerance_exits_with_1",),
@@ -742,14 +742,14 @@ MUTANTS = [
     ),
     Mutant(
         "cli-literal-ignores-what-is-given",
-        "hamq/cli/arguments.py",
+        "hamq/cli/commands/solve.py",
         old='for name, value in request.given_in("solve").items() if name in asked',
         new='for name, value in request.given_in("solve").items() if name not in arguments',
         tests=(CLI + "::test_literal_is_the_paper_but_for_what_is_given",),
     ),
     Mutant(
         "cli-open-number-of-draws-is-100",
-        "hamq/cli/arguments.py",
+        "hamq/cli/commands/solve.py",
         old="if _counts_on_budget(request, arguments):",
         new="if not request.given:",
         tests=(CLI + "::test_draws_that_are_not_numbered_are_bought_by_the_budget",),
@@ -791,7 +791,7 @@ MUTANTS = [
     ),
     Mutant(
         "cli-default-differs-from-the-module",
-        "hamq/cli/options.py",
+        "hamq/cli/commands/solve.py",
         old="num_leapfrog: int | None = None",
         new="num_leapfrog: int | None = 10",
         tests=("tests/cli/test_options.py::test_samplers_and_completions",),

@@ -107,7 +107,7 @@ CERTIFICATE_MUTANTS = [
     ),
     Mutant(
         "weaker-bound-replaces-a-stronger",
-        "hamq/cli/certify.py",
+        "hamq/cli/commands/certify.py",
         old="return is_as_strong and kept.error < new.error",
         new="return False",
         tests=("tests/cli/test_certify.py::test_a_bound_is_not_replaced_by_a_weaker_one",),

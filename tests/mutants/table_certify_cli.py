@@ -64,7 +64,7 @@ CERTIFY_CLI_MUTANTS = [
     ),
     Mutant(
         "certificate-with-the-default-confidence",
-        "hamq/cli/certify.py",
+        "hamq/cli/commands/certify.py",
         old='named = ("confidence", "max_evaluations", "method")',
         new='named = ("max_evaluations", "method")',
         tests=("tests/cli/test_certify.py::test_a_run_is_certified_and_keeps_it",),

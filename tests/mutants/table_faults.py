@@ -93,7 +93,7 @@ FAULT_MUTANTS = [
     ),
     Mutant(
         "tables-steer-the-terminal",
-        "hamq/cli/tables.py",
+        "hamq/cli/messages.py",
         old="super().render_str(inert(text), **options)",
         new="super().render_str(text, **options)",
         tests=(f"{INERT}::test_whatever_is_printed_is_inert",),

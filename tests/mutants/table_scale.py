@@ -29,7 +29,7 @@ SCALE = [
     ),
     Mutant(
         "every-process-writes",
-        "hamq/cli/solve.py",
+        "hamq/cli/commands/solve.py",
         old="return _lead(task) if place.index == 0 else _follow(task)",
         new="return _lead(task)",
         tests=(f"{PROCESSES}::test_two_processes_give_the_bits_of_one",),
@@ -64,7 +64,7 @@ SCALE = [
     ),
     Mutant(
         "silence-not-noticed",
-        "hamq/cli/lifeline.py",
+        "hamq/cli/processes.py",
         old="if heard is None and time.monotonic() - last > SILENCE:",
         new="if heard is None and time.monotonic() - last < 0:",
         tests=(f"{PROCESSES}::test_a_lifeline_notices_who_is_gone",),

@@ -145,9 +145,9 @@ TENSOR = [
     ),
     Mutant(
         "tensor-keeps-the-law-of-tables",
-        "hamq/cli/parsing.py",
-        old='return dataclasses.replace(found, law="linear") if command == "solve-tensor" else found',
-        new="return found",
+        "hamq/cli/commands/solve_tensor.py",
+        old='problem={"law": "linear"},',
+        new="problem={},",
         tests=("tests/cli/test_tensor.py::test_the_config_says_what_draws",),
     ),
     Mutant(

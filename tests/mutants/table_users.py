@@ -362,4 +362,18 @@ USERS = [
         new="return np.stack(joints, axis=1)",
         tests=(f"{MUJOCO}::test_the_state_map_gives_the_models_coordinates[InvertedDoublePendulum-v5]",),
     ),
+    Mutant(
+        "warm-start-worth-something-where-all-ends",
+        "hamq/exact/value_iteration.py",
+        old="return value if ended is None else np.where(ended, 0, value)",
+        new="return value",
+        tests=("tests/exact/test_value_iteration.py::test_a_warm_start_saves_sweeps_and_changes_no_bound",),
+    ),
+    Mutant(
+        "lines-lose-by-the-solution-itself",
+        "hamq/report/policy_map.py",
+        old="lost = reference.value - _at(reference.q, one.policy)",
+        new="lost = reference.value - one.value",
+        tests=("tests/report/test_policy_map.py::test_one_dimension_has_lines",),
+    ),
 ]

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from hamq.cli.options import FIGURES
+from hamq.cli.commands.paper import FIGURES
 from hamq.paper import plan
 from hamq.paper.plan import FULL, QUICK, Job, carry_out, require_scale
 from hamq.paper.records import Group, RecordError

@@ -8,11 +8,13 @@ import pytest
 from hamq.exact.value_iteration import solve_exact
 from hamq.problem import zoo
 from hamq.problem.grid import Grid
+from hamq.problem.kernels.gaussian import GaussianKernel
 from hamq.problem.problem import Problem
 from hamq.report.policy_map import held_nodes, is_plot, plain, plot, write_plot
 from hamq.sampling.iid import IID
 from hamq.solution import History, Solution
 from hamq.tensor.solve import solve_tensor
+from hamq.types import HamqError
 from tests.exact.posed import swing
 
 
@@ -61,6 +63,29 @@ def test_the_reference_says_what_is_given_up(exact):
     assert figure.axes[4].get_title() == f"error, rms {np.sqrt(np.mean(error**2)):.2g}"
     same = panels(plot(exact, exact), 3)
     assert not same[0][2].any() and not same[1][2].any()
+
+
+def test_one_dimension_has_lines():
+    problem = Problem(
+        Grid([-1.0], [1.0], [9]),
+        np.linspace(-1, 1, 5),
+        GaussianKernel(lambda state, action: 0.8 * state + 0.2 * action, [0.1]),
+        lambda state, action: -(state[0] ** 2) - 0.1 * action**2,
+        0.9,
+        axis_names=["place"],
+    )
+    exact = solve_exact(problem, tolerance=1e-3)
+    worst = dataclasses.replace(exact, q=-exact.q, error=None, lower=None, upper=None)
+    actions, value = plot(exact).axes
+    np.testing.assert_array_equal(actions.lines[0].get_ydata(), problem.actions[exact.policy])
+    np.testing.assert_array_equal(value.lines[0].get_ydata(), exact.value)
+    np.testing.assert_allclose(value.lines[0].get_xdata(), np.linspace(-1, 1, 9))
+    assert value.get_xlabel() == "place" and value.get_ylabel() == "value"
+    _, lost, _, error = plot(worst, exact, titles=["worst", "exact"]).axes
+    np.testing.assert_allclose(lost.lines[0].get_ydata(), exact.q.max(axis=1) - exact.q.min(axis=1))
+    np.testing.assert_allclose(error.lines[0].get_ydata(), worst.value - exact.value)
+    with pytest.raises(HamqError, match="axes must be"):
+        plot(exact, axes=(1, 0))
 
 
 def test_no_gap_without_an_exact_answer(cart):

@@ -1,25 +1,78 @@
-"""`hamq paper`: the runs that the figures need, the pictures, the tables and the verdict on every claim."""
+"""`hamq paper`: the figures and claims of the paper, as printed, corrected and improved."""
 
 import dataclasses
 import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from hamq.cli.messages import say, tell
-from hamq.cli.options import FIGURES
-from hamq.cli.parsing import Request
-from hamq.cli.side_by_side import settled, workers
-from hamq.cli.tables import make_console, make_table
-from hamq.errors import HamqError
-from hamq.paper import page, plan, tables
-from hamq.paper.plan import Job, Scale
-from hamq.problem.cache import use_compilation_cache
-from hamq.runs.progress import Progress
+import hamq
+from hamq.cli.messages import make_console, make_table, say, tell
+from hamq.cli.parsing import Command, Request
+from hamq.errors import HamqError, suggestion
+
+FIGURES = {
+    "fig1": "6-D cart double pendulum: convergence, policies, error against samples and gradients",
+    "fig2": "four tasks: convergence with HMC against IID, error against gradients",
+    "fig3": "four tasks: policy heat maps, and what their differences cost",
+    "fig4": "four tasks with tables, DQN and DDPG: error against samples",
+    "low_rank": "singular values of Q* and of its advantages",
+    "antithetic": "how the length of the trajectory makes HMC better or worse than IID",
+    "rates": "how the error falls with samples and pairs, against Theorem 3",
+}
+"""What `hamq paper` can draw."""
+
+
+@dataclasses.dataclass(frozen=True)
+class StudyOptions:
+    """What is run, and where it goes."""
+
+    quick: bool = False
+    """Minutes instead of hours: fewer seeds and iterations, said on every picture."""
+    seeds: int | None = None
+    """Seeds of every group; None: 10, of networks 5 (quick: 2; the dear runs of the 6-D problem: 1)."""
+    out: str | None = None
+    """Folder of records and pictures; what it has is not run again. None: ./paper, or ./paper-quick."""
+    processes: int | None = None
+    """That work side by side; None: one per core, at most 4, and one on an accelerator."""
+    page: str | None = None
+    """A page whose parts between `<!-- made by `hamq paper`: ... -->` and `<!-- end -->` are renewed as well."""
+
+
+def _check(words: Sequence[str]) -> None:
+    known = [*FIGURES, "all"]
+    for word in words:
+        if word not in (*known, "list"):
+            raise HamqError(f"there is no figure {word!r} among {', '.join(known)}{suggestion(word, known)}")
+
+
+COMMAND = Command(
+    "FIGURE [FIGURE ...]",
+    "the paper's figures and claims, as printed, corrected and improved",
+    11,
+    {"study": StudyOptions()},
+    check=_check,
+    is_long=lambda words: "list" not in words,
+)
 
 
 def run(request: Request) -> int:
-    use_compilation_cache()
+    if "list" not in request.words:
+        return reproduce(request)
+    table = make_table(("figure", "shows"), ("figure", "shows"))
+    for name, title in FIGURES.items():
+        table.add_row(name, title)
+    make_console().print(table)
+    print("hamq paper all --quick takes minutes; hamq paper --help shows the options.")
+    return 0
+
+
+def reproduce(request: Request) -> int:
+    """Makes the runs that the figures need, the pictures, the tables and the verdict on every claim."""
+    from hamq.paper import page, plan, tables
+
+    hamq.use_compilation_cache()
     options = request.options["study"]
     names = list(FIGURES) if "all" in request.words else list(dict.fromkeys(request.words))
     scale = plan.QUICK if options.quick else plan.FULL
@@ -51,6 +104,8 @@ def run(request: Request) -> int:
 
 
 def _require_writable(records: Path, at: str | None) -> None:
+    from hamq.paper import page
+
     try:
         records.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -59,8 +114,12 @@ def _require_writable(records: Path, at: str | None) -> None:
         raise HamqError(f"--page: there is no file {at}; it must be a page that has marks such as {page.begin('fig1')}.")
 
 
-def _carry_out(names: Sequence[str], records: Path, scale: Scale, processes: int | None) -> None:
+def _carry_out(names: Sequence[str], records: Path, scale: Any, processes: int | None) -> None:
     """Makes what is missing, with other processes beside this one."""
+    from hamq.paper import plan
+    from hamq.paper.side_by_side import settled, workers
+    from hamq.runs.progress import Progress
+
     jobs = plan.plan(names, records, scale)
     missing = [job for job in jobs if not job.is_done]
     num_missing, total = len(missing), sum(job.weight for job in missing)
@@ -74,7 +133,7 @@ def _carry_out(names: Sequence[str], records: Path, scale: Scale, processes: int
     try:
         with Progress() as progress:
 
-            def told(job: Job) -> None:
+            def told(job: Any) -> None:
                 left = [job for job in jobs if not job.is_done]
                 share = sum(job.weight for job in left) / total
                 progress.plan(job.title, num_missing - len(left), num_missing, share, time.monotonic() - began)

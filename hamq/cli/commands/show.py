@@ -1,39 +1,23 @@
 """`hamq show`: what a run folder holds."""
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-from rich import box
-from rich.color import Color
-from rich.style import Style
-from rich.table import Table
-from rich.text import Text
+import hamq
+from hamq.cli.messages import PrintOptions, inert, make_console, make_table, print_json
+from hamq.cli.parsing import Command, Request
 
-from hamq.cli.messages import inert, print_json
-from hamq.cli.parsing import Request
-from hamq.cli.tables import make_console, make_table
-from hamq.runs.reading import Run, read_run
-from hamq.runs.storage import CHECKPOINT
-from hamq.tensor import train
-
+COMMAND = Command("RUN", "what a run folder holds", 5, {"output": PrintOptions()})
 DRAWN = ("distance", "residual", "change", "error", "rank", "unidentified")
 """Columns of the history that are drawn where they vary."""
 SPENT = ("reads", "samples", "density_evaluations", "gradient_evaluations", "seconds")
 """Columns that only grow."""
 DIGITS = {"seconds": 1}
-BARS = "▁▂▃▄▅▆▇█"
-WIDTH = 40
-LEVELS = 10
-"""Steps of a map of V."""
-MAX_MAP = 60
-"""Cells per side that a terminal shows."""
 
 
 def run(request: Request) -> int:
     name = request.words[0]
-    found = read_run(name)
+    found = hamq.read_run(name)
     if request.options["output"].json:
         print_json(_described(found))
         return 0
@@ -53,12 +37,14 @@ def run(request: Request) -> int:
     return 0
 
 
-def can_resume(found: Run) -> bool:
+def can_resume(found: Any) -> bool:
+    from hamq.runs.storage import CHECKPOINT
+
     is_open = CHECKPOINT in found.manifest.files or not found.is_finished
     return found.setup.command in ("solve", "solve-tensor") and is_open
 
 
-def _described(found: Run) -> dict[str, Any]:
+def _described(found: Any) -> dict[str, Any]:
     return {
         "path": str(found.path),
         "config": found.config,
@@ -78,7 +64,10 @@ def _described(found: Run) -> dict[str, Any]:
     }
 
 
-def _settings(name: str, found: Run) -> Table:
+def _settings(name: str, found: Any) -> Any:
+    from rich import box
+    from rich.table import Table
+
     table = Table(title=f"{found.setup.command} in {name}", title_justify="left", box=box.SIMPLE, show_header=False)
     for key, value in found.config.items():
         if value is not None and key not in ("command", "output"):
@@ -97,7 +86,9 @@ def _text(value: Any) -> str:
     return f"{head}({', '.join(f'{key}={entry}' for key, entry in fields.items() if entry is not None)})"
 
 
-def _result(found: Run) -> Text:
+def _result(found: Any) -> Any:
+    from rich.text import Text
+
     if not found.is_finished:
         saved = f"Not finished: {len(found.history)} iterations are saved; the same command with --resume continues it."
         return Text(saved, "yellow")
@@ -106,8 +97,10 @@ def _result(found: Run) -> Text:
     return Text(f"{inert(str(found.result))}.", "green" if found.converged else "yellow") + Text(more)
 
 
-def health_summary(found: Run) -> dict[str, Any] | None:
+def health_summary(found: Any) -> dict[str, Any] | None:
     """Medians, worst states and the stuck share of the sampler; None of what its sampler does not have."""
+    import numpy as np
+
     if found.health is None:
         return None
     acceptance, stuck, effective = (found.health[name] for name in ("acceptance", "stuck", "effective"))
@@ -121,11 +114,12 @@ def health_summary(found: Run) -> dict[str, Any] | None:
     }
 
 
-def _over(measure: Callable[[np.ndarray], Any], values: np.ndarray) -> float | int | None:
-    return None if np.isnan(values).all() else measure(values).item()
+def _over(measure: Callable[[Any], Any], values: Any) -> float | int | None:
+    """None where nothing was measured: all are NaN, which differs from itself."""
+    return None if (values != values).all() else measure(values).item()
 
 
-def _health(found: Run) -> str | None:
+def _health(found: Any) -> str | None:
     measured = health_summary(found)
     if measured is None or measured["median_effective"] is None:
         return None
@@ -142,14 +136,20 @@ def _health(found: Run) -> str | None:
     return f"Sampler: {'; '.join(parts)}."
 
 
-def _ranks(found: Run) -> str:
+def _ranks(found: Any) -> str:
+    from hamq.tensor import train
+
     assert found.cores is not None and found.order is not None
     size = sum(core.size for core in found.cores)
     ranks, axes = ", ".join(map(str, train.ranks(found.cores))), ", ".join(map(str, found.order))
     return f"Ranks {ranks} between the axes {axes}; {size:,} numbers."
 
 
-def _history(found: Run) -> Table:
+def _history(found: Any) -> Any:
+    import numpy as np
+
+    from hamq.cli.terminal import sparkline
+
     bars = f"{len(found.history)} iterations, logarithmic"
     table = make_table(("history", "first", "last", bars), ("history", bars))
     for name in (name for name in DRAWN if name in found.history.columns):
@@ -161,66 +161,9 @@ def _history(found: Run) -> Table:
     return table
 
 
-def sparkline(values: Sequence[float] | np.ndarray) -> str:
-    """The values as bars, logarithmic where all are above 0, at most WIDTH of them."""
-    numbers = np.asarray(values, float)
-    numbers = numbers[np.linspace(0, len(numbers) - 1, min(len(numbers), WIDTH)).round().astype(int)]
-    heights = np.log(numbers) if np.all(numbers > 0) else numbers
-    low, high = float(np.nanmin(heights)), float(np.nanmax(heights))
-    parts = (heights - low) / (high - low) if high > low else np.zeros_like(heights)
-    return "".join(" " if math.isnan(part) else BARS[round(part * (len(BARS) - 1))] for part in parts)
+def _map(found: Any) -> Any:
+    from hamq.cli.terminal import policy_map, value_map
 
-
-def _map(found: Run) -> list[Text] | None:
     if found.q is not None:
         return policy_map(found.q, found.outcome.grid.points)
     return None if found.cores is None or found.order is None else value_map(found.cores, found.order)
-
-
-def policy_map(q: np.ndarray, points: Sequence[int]) -> list[Text] | None:
-    """The greedy action over the first two axes, the others in their middle; from blue (first) to red (last)."""
-    if not _fits(points):
-        return None
-    policy = q.argmax(axis=1).reshape(tuple(points))
-    policy = policy[(slice(None), slice(None), *(n // 2 for n in points[2:]))]
-    return [_head("Greedy action by its number", len(points)), *_cells(policy, q.shape[1] - 1)]
-
-
-def value_map(cores: train.Train, order: Sequence[int]) -> list[Text] | None:
-    """V over the first two axes, the others in their middle, in LEVELS steps from blue (low) to red (high)."""
-    points = [core.shape[1] for _, core in sorted(zip(order, cores, strict=True), key=lambda pair: pair[0])]
-    if not _fits(points):
-        return None
-    nodes = np.tile([n // 2 for n in points], (points[0] * points[1], 1))
-    nodes[:, :2] = np.indices(points[:2]).reshape(2, -1).T
-    values = train.entries(cores, nodes[:, list(order)]).reshape(points[:2])
-    low, high = float(values.min()), float(values.max())
-    steps = np.rint((values - low) / ((high - low) or 1) * (LEVELS - 1)).astype(int)
-    return [_head(f"V from 0 = {low:.4g} to {LEVELS - 1} = {high:.4g}", len(points)), *_cells(steps, LEVELS - 1)]
-
-
-def _fits(points: Sequence[int]) -> bool:
-    return len(points) >= 2 and max(points[:2]) <= MAX_MAP
-
-
-def _head(what: str, dimension: int) -> Text:
-    rest = ", the others in their middle" if dimension > 2 else ""
-    return Text(f"{what}, axis 0 downwards, axis 1 to the right{rest}", "bold")
-
-
-def _cells(numbers: np.ndarray, most: int) -> list[Text]:
-    """A coloured line for each row of whole numbers between 0 and `most`."""
-    lines, width = [], len(str(most)) + 1
-    for row in numbers:
-        line = Text("  ")
-        for number in row:
-            line.append(f"{number:>{width}} ", Style(color="black", bgcolor=_colour(number / max(most, 1))))
-        lines.append(line)
-    return lines
-
-
-def _colour(part: float) -> Color:
-    """From blue over white to red, light enough for black letters."""
-    blue, grey, red = (110, 150, 255), (245, 245, 245), (255, 120, 110)
-    ends, weight = ((blue, grey), 2 * part) if part < 0.5 else ((grey, red), 2 * part - 1)
-    return Color.from_rgb(*(round((1 - weight) * a + weight * b) for a, b in zip(*ends, strict=True)))

@@ -1,23 +1,42 @@
 """`hamq report`: one or several runs as one self-contained page."""
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from hamq.cli.finished import read_finished, short_names
+import hamq
 from hamq.cli.messages import print_json, say, tell
-from hamq.cli.parsing import Request
+from hamq.cli.parsing import Command, Request
 from hamq.errors import HamqError
-from hamq.problem.cache import use_compilation_cache
-from hamq.problem.problem import Problem
-from hamq.report.run_page import Exact, Shown
-from hamq.report.writing import REPORT, made_again, require_free, write
-from hamq.runs.reading import Run, read_run
-from hamq.solution import Solution
-from hamq.tensor.solution import TensorSolution
+
+
+@dataclasses.dataclass(frozen=True)
+class ReportOptions:
+    """The page and what is printed."""
+
+    out: str | None = None
+    """The page to write, also as -o; None: report.html in the folder of the first run."""
+    exact: str | None = None
+    """A run of hamq exact on the same problem: the page then has maps of the error."""
+    json: bool = False
+    """Print one JSON object on stdout."""
+
+
+COMMAND = Command(
+    "RUN [RUN ...]",
+    "a page to look at runs: maps of policy, value and error, convergence, facts",
+    6,
+    {"output": ReportOptions()},
+    is_long=lambda words: True,
+)
 
 
 def run(request: Request) -> int:
-    use_compilation_cache()
+    from hamq.report.writing import REPORT, made_again, require_free, write
+    from hamq.runs.loading import read_finished, short_names
+
+    hamq.use_compilation_cache()
     output = request.options["output"]
     found = read_finished(request.words)
     exact = None if output.exact is None else _exact(output.exact, list(found.values()))
@@ -39,26 +58,36 @@ def run(request: Request) -> int:
 
 def require_place(out: str | None) -> None:
     """Refuses --report where it has no folder, or another file is in its place."""
+    from hamq.report.writing import REPORT, require_free
+
     if out is None:
         raise HamqError("--report needs --out, the folder of the run.")
     require_free(Path(out) / REPORT)
 
 
 def page_beside(
-    out: str | None, problem: Problem, exact: Solution | None = None, train: TensorSolution | None = None
+    out: str | None,
+    problem: "hamq.Problem",
+    exact: "hamq.Solution | None" = None,
+    train: "hamq.TensorSolution | None" = None,
 ) -> str:
     """The page of the run that was just saved in the folder `out`, written there."""
+    from hamq.report.run_page import Exact, Shown
+    from hamq.report.writing import REPORT, made_again, write
+
     assert out is not None  # see require_place
-    found = read_run(out)
+    found = hamq.read_run(out)
     answer = None if exact is None else Exact(found.manifest.problem, exact.q)
     is_told = found.cores is None or train is not None
     shown = Shown(found.path.name, found, problem, train) if is_told else made_again(found.path.name, found, say)
     return str(write(Path(out) / REPORT, [shown], answer, say).path)
 
 
-def _exact(name: str, found: Sequence[Run]) -> Exact:
+def _exact(name: str, found: Sequence[Any]) -> Any:
     """The exact answer of --exact; refused unless it is one, and of a problem that is shown."""
-    one = read_run(name)
+    from hamq.report.run_page import Exact
+
+    one = hamq.read_run(name)
     if one.setup.command != "exact" or one.q is None:
         raise HamqError(f"--exact takes a finished run of hamq exact, and {name} is of hamq {one.setup.command}.")
     if all(one.manifest.problem != other.manifest.problem for other in found):

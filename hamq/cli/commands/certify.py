@@ -1,60 +1,75 @@
 """`hamq certify`: how far the table of a run is from Q*, and what its policy loses, with stated confidence."""
 
-from typing import Any
+import dataclasses
+from typing import Any, Literal
 
-from rich.table import Table
-
-from hamq.certificates.certificate import METHODS, Certificate, PartialCertificate, rounded_down, rounded_up
-from hamq.certificates.certify import certify
-from hamq.cli.certify_options import CertifyOptions
-from hamq.cli.finished import read_finished
-from hamq.cli.messages import print_json, say, tell
-from hamq.cli.parsing import Request
-from hamq.cli.tables import make_console, make_table
+import hamq
+from hamq.cli.messages import make_console, make_table, print_json, say, tell
+from hamq.cli.parsing import Command, Request
 from hamq.errors import HamqError
-from hamq.problem.cache import use_compilation_cache
-from hamq.runs.certificate import RunCertificate
-from hamq.runs.folder import RunFolder
-from hamq.runs.loading import problem_of, solution_of
-from hamq.runs.progress import Progress
-from hamq.runs.reading import Run, read_run
+
+
+@dataclasses.dataclass(frozen=True)
+class CertifyOptions:
+    """How surely, at what cost, and what is printed; see docs/certificates.md."""
+
+    confidence: float = 0.95
+    """Probability, over the draws that certify, with which all bounds hold at once."""
+    max_evaluations: int | None = None
+    """Of the density and its gradient, a draw as one; None: 1,000 draws per pair. Too few: a statement about most pairs."""
+    method: Literal["exact", "guaranteed", "asymptotic"] | None = None
+    """By sums without a draw, by independent draws, or by chains; None: the strongest that applies."""
+    seed: int = 0
+    """Of the draws that certify; they are others than those that solved."""
+    json: bool = False
+    """Print one JSON object on stdout."""
+
+
+COMMAND = Command(
+    "RUN", "how far a run is from Q*, and what its policy loses, with stated confidence", 8, {"output": CertifyOptions()}
+)
 
 
 def run(request: Request) -> int:
-    use_compilation_cache()
+    from hamq.runs.folder import RunFolder
+    from hamq.runs.loading import problem_of, read_finished, solution_of
+    from hamq.runs.progress import Progress
+
+    hamq.use_compilation_cache()
     (name,), asked = request.words, request.options["output"]
     _require_sense(asked)
     found = read_finished(request.words)[name]
-    _require_table(name, found)
     problem = problem_of(name, found)
     with RunFolder.open(name) as folder:  # refuses now if somebody writes there
         say(f"{problem.name}: certifying the table of {name}")
         with Progress(beats=True) as progress:
-            certificate = certify(solution_of(found, problem), **_arguments(asked), progress=progress.draws)
-        assert found.q is not None
-        is_saved = found.certificate is None or not _says_more(found.certificate, certificate)
-        if is_saved:
+            certificate = hamq.certify(solution_of(found, problem), **_arguments(asked), progress=progress.draws)
+        is_saved = found.q is not None and (found.certificate is None or not _says_more(found.certificate, certificate))
+        if is_saved and found.q is not None:
             folder.save_certificate(certificate, found.q)
-    kept = read_run(name).certificate
-    assert kept is not None
+    kept = hamq.read_run(name).certificate
     if asked.json:
         told = {"found": certificate.sentence, "is_saved": is_saved}
-        print_json({"run": name, "problem": problem.name, **told, **kept.facts()})
+        print_json({"run": name, "problem": problem.name, **told, **({} if kept is None else kept.facts())})
         return 0
     tell(certificate.sentence)
-    if not is_saved:
+    if kept is None:
+        tell(f"Not saved: {name} holds a tensor train, and this is about one backup of it in every state.")
+    elif not is_saved:
         tell(f"Not saved: {name} has a certificate that says more. {kept.sentence}")
-        return 0
-    make_console().print(certificate_table(kept))
-    tell(f"Saved in {name}; hamq show, hamq compare and hamq report show it.")
+    else:
+        make_console().print(certificate_table(kept))
+        tell(f"Saved in {name}; hamq show, hamq compare and hamq report show it.")
     return 0
 
 
-def _says_more(kept: RunCertificate, new: Certificate | PartialCertificate) -> bool:
+def _says_more(kept: Any, new: Any) -> bool:
     """Whether it is a bound where the new one is none, or a smaller one by a method as strong, as surely."""
+    from hamq.certificates.certificate import METHODS
+
     if not kept.is_bound or kept.error is None:
         return False
-    if isinstance(new, PartialCertificate) or new.is_vacuous:
+    if isinstance(new, hamq.PartialCertificate) or new.is_vacuous:
         return True
     is_as_strong = METHODS.index(kept.method) <= METHODS.index(new.method) and kept.confidence >= new.confidence
     return is_as_strong and kept.error < new.error
@@ -69,21 +84,15 @@ def _require_sense(asked: CertifyOptions) -> None:
         raise HamqError(f"--seed must be at least 0, got {asked.seed}.")
 
 
-def _require_table(name: str, found: Run) -> None:
-    if found.cores is not None:
-        raise HamqError(
-            f"{name} holds a tensor train, and hamq certify needs a table of Q; hamq show has its residual, and "
-            "hamq.tensor_residuals, in Python, a statement about it with stated confidence."
-        )
-
-
 def _arguments(asked: CertifyOptions) -> dict[str, Any]:
     named = ("confidence", "max_evaluations", "method")
     return {name: getattr(asked, name) for name in named} | {"key": asked.seed}
 
 
-def certificate_table(kept: RunCertificate) -> Table:
+def certificate_table(kept: Any) -> Any:
     """One row of numbers: what is bounded, how surely, and what that took."""
+    from hamq.certificates.certificate import rounded_down, rounded_up
+
     if kept.error is None:
         assert kept.share is not None and kept.residual is not None and kept.num_pairs is not None
         said = {

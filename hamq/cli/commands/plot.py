@@ -1,24 +1,41 @@
 """`hamq plot`: runs side by side as one picture."""
 
+import dataclasses
 import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hamq.cli.finished import read_finished, short_names
+import hamq
 from hamq.cli.messages import print_json, say, tell
-from hamq.cli.parsing import Request
+from hamq.cli.parsing import Command, Request
 from hamq.errors import HamqError
-from hamq.problem.cache import use_compilation_cache
-from hamq.report.policy_map import FORMATS, is_plot, plot, write_plot
-from hamq.runs.loading import problem_of, solution_of
-from hamq.runs.reading import Run
 
 PLOT = "plot.png"
 
 
+@dataclasses.dataclass(frozen=True)
+class PlotOptions:
+    """The picture and what is printed."""
+
+    out: str | None = None
+    """The picture to write (.png, .pdf or .svg), also as -o; None: plot.png in the first run folder."""
+    axes: str = "0,1"
+    """The two axes that are shown, from 0."""
+    at: str | None = None
+    """A full state (0.1,0,0,0) near which the other axes are held; None: the middle of the box."""
+    json: bool = False
+    """Print one JSON object on stdout."""
+
+
+COMMAND = Command("RUN [RUN ...]", "a picture for papers: maps of policy, value and error", 7, {"output": PlotOptions()})
+
+
 def run(request: Request) -> int:
-    use_compilation_cache()
+    from hamq.report.policy_map import write_plot
+    from hamq.runs.loading import problem_of, read_finished, short_names, solution_of
+
+    hamq.use_compilation_cache()
     output = request.options["output"]
     axes, at = _axes(output.axes), None if output.at is None else _numbers("--at", output.at, float)
     found = read_finished(request.words)
@@ -30,7 +47,8 @@ def run(request: Request) -> int:
     words = exact[:1] + [word for word in found if word not in exact[:1]]  # the reference first
     if any(found[word].cores is not None for word in words):
         say(f"{path}: backing up the policy's map")
-    figure = plot(*(solution_of(found[word], problem) for word in words), titles=short_names(words), axes=axes, at=at)
+    solutions = [solution_of(found[word], problem) for word in words]
+    figure = hamq.plot(*solutions, titles=short_names(words), axes=axes, at=at)
     try:
         write_plot(path, figure)
     except OSError as error:
@@ -45,6 +63,8 @@ def run(request: Request) -> int:
 
 def require_free(path: Path) -> None:
     """Refuses a name that is none of a picture, or a place where something else is than a picture of ours."""
+    from hamq.report.policy_map import FORMATS, is_plot
+
     if path.suffix.lower() not in FORMATS:
         raise HamqError(f"-o {path}: a picture ends in one of {', '.join(FORMATS)}; choose another name.")
     if not path.parent.is_dir():
@@ -77,7 +97,7 @@ def _numbers(flag: str, text: str, kind: Callable[[str], Any]) -> list[Any]:
     return numbers
 
 
-def _require_one_problem(found: dict[str, Run]) -> None:
+def _require_one_problem(found: dict[str, Any]) -> None:
     (first, reference), *_ = found.items()
     for name, one in found.items():
         if one.manifest.problem != reference.manifest.problem:

@@ -5,24 +5,12 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-from rich.table import Table
-
-from hamq.certificates.certificate import rounded_down, rounded_up
-from hamq.certificates.comparison import Comparison, compare
-from hamq.cli.messages import print_json, say
-from hamq.cli.parsing import Request
-from hamq.cli.tables import make_console, make_table
+import hamq
+from hamq.cli.messages import PrintOptions, make_console, make_table, print_json, say
+from hamq.cli.parsing import Command, Request
 from hamq.errors import HamqError
-from hamq.exact.bellman import make_operator
-from hamq.exact.value_iteration import solve_exact
-from hamq.problem.cache import use_compilation_cache
-from hamq.problem.problem import Problem
-from hamq.runs.certificate import RunCertificate
-from hamq.runs.loading import problem_of, require_finished, solution_of
-from hamq.runs.reading import Run, read_run
-from hamq.solution import Solution
 
+COMMAND = Command("RUN [RUN ...]", "runs against the exact answer and each other", 4, {"output": PrintOptions()})
 MEASURES = ("frobenius", "sup", "advantage", "agreement", "policy_loss")
 MEANING = """\
 frobenius: ‖Q − Q*‖/‖Q*‖ · sup: max |Q − Q*| · advantage: the first of Q minus its mean over the actions
@@ -30,14 +18,18 @@ agreement: states whose greedy action is a best one · policy loss: mean of V* �
 
 
 def run(request: Request) -> int:
-    use_compilation_cache()
-    runs = {name: read_run(name) for name in request.words}
+    from hamq.exact.bellman import make_operator
+    from hamq.runs.loading import problem_of, solution_of
+
+    hamq.use_compilation_cache()
+    runs = {name: hamq.read_run(name) for name in request.words}
     _require_comparable(runs)
     problem = problem_of(*next(iter(runs.items())))
-    exact = _exact(runs, problem)
+    solutions = {name: solution_of(run, problem) for name, run in runs.items()}
+    exact, tables = _exact(solutions, problem), {name: solution.table() for name, solution in solutions.items()}
     operator = make_operator(problem)
-    found = {name: compare(_q(run), exact, operator) for name, run in runs.items()}
-    between = [_between(first, second) for first, second in itertools.combinations(runs.items(), 2)]
+    found = {name: hamq.compare(table, exact, operator) for name, table in tables.items()}
+    between = [_between(first, second) for first, second in itertools.combinations(tables.items(), 2)]
     if request.options["output"].json:
         described = {
             name: dataclasses.asdict(row) | _spent(runs[name]) | _certified(runs[name]) for name, row in found.items()
@@ -56,46 +48,37 @@ def run(request: Request) -> int:
     return 0
 
 
-def _require_comparable(runs: dict[str, Run]) -> None:
+def _require_comparable(runs: dict[str, Any]) -> None:
     """Finished, and of one problem."""
+    from hamq.runs.loading import require_finished
+
     (first, reference), *_ = runs.items()
     for name, run in runs.items():
-        if run.setup.command == "solve-tensor":
-            raise HamqError(
-                f"{name} holds a tensor train, and hamq compare needs tables of Q; hamq show and hamq report read it."
-            )
         require_finished(name, run)
         if run.manifest.problem != reference.manifest.problem:
             raise HamqError(f"{name} is of another problem than {first}; compare runs of one problem.")
 
 
-def _exact(runs: dict[str, Run], problem: Problem) -> Solution:
-    for run in runs.values():
-        if run.setup.command == "exact":
-            found = solution_of(run, problem)
-            assert isinstance(found, Solution)
-            return found
+def _exact(solutions: "dict[str, hamq.Solution | hamq.TensorSolution]", problem: "hamq.Problem") -> "hamq.Solution":
+    for solution in solutions.values():
+        if isinstance(solution, hamq.Solution) and solution.lower is not None:
+            return solution
     say(f"solving {problem.name} exactly, because no run of hamq exact is given")
-    return solve_exact(problem)
+    return hamq.solve_exact(problem, progress=False)
 
 
-def _q(run: Run) -> np.ndarray:
-    assert run.q is not None
-    return run.q
-
-
-def _spent(run: Run) -> dict[str, Any]:
+def _spent(run: Any) -> dict[str, Any]:
     return {"gradients": run.summary.get("gradient_evaluations"), "seconds": run.summary.get("seconds")}
 
 
-def _certified(run: Run) -> dict[str, Any]:
+def _certified(run: Any) -> dict[str, Any]:
     """The bound of `sup` and of the loss in any state and on average, where the run was certified."""
     names = ("sentence", "is_vacuous", "method", "confidence", "error", "worst_loss", "mean_loss")
     found = run.certificate
     return {"certificate": None if found is None else {name: getattr(found, name) for name in names}}
 
 
-def comparison_table(rows: dict[str, tuple[Comparison, dict[str, Any]]]) -> Table:
+def comparison_table(rows: "dict[str, tuple[hamq.Comparison, dict[str, Any]]]") -> Any:
     """One row per table of action values, and two for scale."""
     table = make_table(("run", *MEASURES, "gradients", "seconds"), ("run",))
     for name, (row, spent) in rows.items():
@@ -113,8 +96,10 @@ def comparison_table(rows: dict[str, tuple[Comparison, dict[str, Any]]]) -> Tabl
     return table
 
 
-def _certified_table(found: dict[str, Comparison], certificates: dict[str, RunCertificate]) -> Table:
+def _certified_table(found: "dict[str, hamq.Comparison]", certificates: dict[str, Any]) -> Any:
     """What was certified beside what is true; a bound that says nothing stays away."""
+    from hamq.certificates.certificate import rounded_down, rounded_up
+
     columns = ("run", "sup", "certified", "policy loss", "certified", "confidence", "method")
     table = make_table(columns, ("run", "method"), "Certified by hamq certify, with its confidence")
     for name, certificate in certificates.items():
@@ -126,9 +111,10 @@ def _certified_table(found: dict[str, Comparison], certificates: dict[str, RunCe
     return table
 
 
-def _between(first: tuple[str, Run], second: tuple[str, Run]) -> dict[str, Any]:
-    (name, run), (other_name, other) = first, second
-    q, other_q = _q(run), _q(other)
+def _between(first: tuple[str, Any], second: tuple[str, Any]) -> dict[str, Any]:
+    import numpy as np
+
+    (name, q), (other_name, other_q) = first, second
     return {
         "runs": [name, other_name],
         "frobenius": float(np.linalg.norm(q - other_q) / (np.linalg.norm(other_q) or 1)),
@@ -136,7 +122,7 @@ def _between(first: tuple[str, Run], second: tuple[str, Run]) -> dict[str, Any]:
     }
 
 
-def _between_table(between: Sequence[dict[str, Any]]) -> Table:
+def _between_table(between: Sequence[dict[str, Any]]) -> Any:
     table = make_table(("run", "and", "frobenius", "same greedy action"), ("run", "and"), "Between the runs")
     for pair in between:
         table.add_row(*pair["runs"], f"{pair['frobenius']:.2g}", f"{pair['agreement']:.0%}")

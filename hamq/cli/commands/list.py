@@ -1,9 +1,10 @@
 """`hamq list`: the zoo, without building it."""
 
-from hamq.cli.messages import print_json
-from hamq.cli.options import ZOO
-from hamq.cli.parsing import Request
-from hamq.cli.tables import make_console, make_table
+from hamq.cli.messages import PrintOptions, make_console, make_table, print_json
+from hamq.cli.parsing import Command, Request
+from hamq.cli.problems import ZOO
+
+COMMAND = Command("", "the problems of the zoo", 0, {"output": PrintOptions()})
 
 
 def run(request: Request) -> int:
