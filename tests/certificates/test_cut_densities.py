@@ -13,12 +13,14 @@ from hamq.certificates.experiment import ALL_RULES, make_experiment
 from hamq.problem.grid import Grid
 from hamq.problem.kernels.unnormalized import UnnormalizedKernel
 from hamq.problem.problem import Problem
-from tests.learning.cut_densities import CUT, masses_of, problem_of, solved
+from tests.learning.cut_densities import CUT, SMOOTH, masses_of, problem_of, solved
 
 
 def test_identities_are_not_used_across_jumps():
-    cut, _ = make_experiment(problem_of(CUT[:1]), "asymptotic", 1e-4, ALL_RULES, key=jr.key(0))
-    smooth, _ = make_experiment(problem_of(["normal"]), "asymptotic", 1e-4, ALL_RULES, key=jr.key(0))
+    """The problem of the test below, and one of its shape: they share programs."""
+    same = {"kind": "asymptotic", "level": 1e-4, "rules": ALL_RULES, "key": jr.key(0)}
+    cut, _ = make_experiment(problem_of(CUT, points=11), **same)
+    smooth, _ = make_experiment(problem_of(SMOOTH, points=11), **same)
     assert (cut.source.uses_stein, smooth.source.uses_stein) == (False, True)
 
 

@@ -14,15 +14,20 @@ from hamq.control import acting
 from hamq.control.decoders import make_policy
 
 
-def pose(law="linear", covariance=(0.02, 0.05)) -> hamq.Problem:
-    def step(state, action):
-        return state + 0.3 * jnp.stack([state[1], action])
+def step(state, action):
+    return state + 0.3 * jnp.stack([state[1], action])
 
+
+def reward(state, action):
+    return -(state[0] ** 2) - 0.1 * action**2
+
+
+def pose(law="linear", covariance=(0.02, 0.05)) -> hamq.Problem:
     return hamq.Problem(
         grid=hamq.Grid([-1.0, -1.0], [1.0, 1.0], [6, 5]),
         actions=jnp.array([-1.0, 0.0, 1.0]),
         kernel=hamq.GaussianKernel(step, np.asarray(covariance)),
-        reward=lambda state, action: -(state[0] ** 2) - 0.1 * action**2,
+        reward=reward,
         discount=0.9,
         law=law,
         name="slider",

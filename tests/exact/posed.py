@@ -17,6 +17,14 @@ def ends(state):
     return state[0] > 2.5
 
 
+def swung(state, action):
+    return jnp.stack([state[0] + 0.4 * state[1], state[1] + 0.4 * (jnp.sin(state[0]) + action)])
+
+
+def upright(state, action):
+    return jnp.cos(state[0]) - 0.05 * action**2
+
+
 def swing(law="cell", periodic=False, discount=0.9, terminal=None, covariance=(0.3, 0.5), name="swing") -> Problem:
     """A pendulum with 7 × 5 states and 3 actions."""
     return _swing(law, periodic, discount, terminal, covariance, name)
@@ -24,15 +32,11 @@ def swing(law="cell", periodic=False, discount=0.9, terminal=None, covariance=(0
 
 @functools.cache
 def _swing(law, periodic, discount, terminal, covariance, name) -> Problem:
-
-    def mean(state, action):
-        return jnp.stack([state[0] + 0.4 * state[1], state[1] + 0.4 * (jnp.sin(state[0]) + action)])
-
     return Problem(
         grid=Grid([-np.pi, -2.0], [np.pi, 2.0], [7, 5], [periodic, False]),
         actions=np.asarray([-1.0, 0.0, 1.5]),
-        kernel=GaussianKernel(mean, covariance),
-        reward=lambda state, action: jnp.cos(state[0]) - 0.05 * action**2,
+        kernel=GaussianKernel(swung, covariance),  # functions of the module: its problems share their programs
+        reward=upright,
         discount=discount,
         terminal=terminal,
         name=name,
@@ -40,23 +44,28 @@ def _swing(law, periodic, discount, terminal, covariance, name) -> Problem:
     )
 
 
+def turned(state, action):
+    x, y, z = state
+    return jnp.stack([x + 0.3 * y, y * z + 0.2 * action[0] - action[1], 0.5 * z])
+
+
+def spread(state, action):
+    del action
+    return jnp.stack([0.2 + 0.1 * state[2] ** 2, jnp.full_like(state[0], 0.3), jnp.full_like(state[0], 0.4)])
+
+
+def corner(state, action):
+    return state[0] * state[1] - 0.1 * jnp.sum(action**2)
+
+
 @functools.cache
 def maze(law="cell") -> Problem:
     """Three axes with different dependencies: axis 0 on (0, 1), axis 1 on (1, 2, action), axis 2 on 2; std 0 on 2."""
-
-    def mean(state, action):
-        x, y, z = state
-        return jnp.stack([x + 0.3 * y, y * z + 0.2 * action[0] - action[1], 0.5 * z])
-
-    def variances(state, action):
-        del action
-        return jnp.stack([0.2 + 0.1 * state[2] ** 2, jnp.full_like(state[0], 0.3), jnp.full_like(state[0], 0.4)])
-
     return Problem(
         grid=Grid([-1.0, -2.0, 0.0], [1.0, 2.0, 3.0], [4, 5, 3], [False, True, False]),
         actions=np.asarray([[-1.0, 0.2], [0.5, 0.0], [1.0, -0.3], [0.0, 0.0]]),
-        kernel=GaussianKernel(mean, variances),
-        reward=lambda state, action: state[0] * state[1] - 0.1 * jnp.sum(action**2),
+        kernel=GaussianKernel(turned, spread),
+        reward=corner,
         discount=0.95,
         name="maze",
         law=law,

@@ -14,14 +14,18 @@ from hamq.problem.pacing import Meter, spread
 from hamq.problem.problem import Problem
 
 
+def on_disc(next_state, state, action):
+    return jnp.where(jnp.sum((next_state - 0.6 * state - 0.3 * action) ** 2) < 0.49, 0.0, -jnp.inf)
+
+
+def reward(state, action):
+    return jnp.sin(2 * state[0]) - action**2
+
+
 def disc(points=6) -> Problem:
     """Uniform on a disc: the error of its masses falls as the first power of the evaluations."""
-
-    def logdensity(n, s, a):
-        return jnp.where(jnp.sum((n - 0.6 * s - 0.3 * a) ** 2) < 0.49, 0.0, -jnp.inf)
-
     grid = Grid([-2.0, -2.0], [2.0, 2.0], [points, points])
-    return Problem(grid, [-1.0, 0.0, 1.0], UnnormalizedKernel(logdensity), lambda s, a: jnp.sin(2 * s[0]) - a**2, 0.9)
+    return Problem(grid, [-1.0, 0.0, 1.0], UnnormalizedKernel(on_disc), reward, 0.9)
 
 
 @pytest.mark.parametrize("num", [1, 2, 5, 16, 64, 2601, 21_600])

@@ -14,10 +14,14 @@ from hamq.problem.problem import Problem
 from hamq.problem.rules import ORDERS, lobatto, make_pieces, make_rule, orders
 
 
+def reward(state, action):
+    return -jnp.sum(state**2) + 0 * action
+
+
 def posed(logdensity, points, law="cell", width=2.0) -> Problem:
     d = len(points)
     grid = Grid([-width] * d, [width] * d, list(points))
-    return Problem(grid, [-1.0, 1.0], UnnormalizedKernel(logdensity), lambda s, a: -jnp.sum(s**2) + 0 * a, 0.9, law=law)
+    return Problem(grid, [-1.0, 1.0], UnnormalizedKernel(logdensity), reward, 0.9, law=law)
 
 
 def total_variation(a, b):
@@ -47,11 +51,15 @@ def test_jumps_anywhere_are_seen(points):
         assert found.evaluations.max() < 1000
 
 
+def peak(next_state, state, action):
+    return -0.5 * jnp.sum(((next_state - state) / 5e-4) ** 2) + 0 * action
+
+
 @pytest.mark.parametrize(("points", "most"), [((9,), 2_000), ((5, 6), 40_000)])
 @pytest.mark.parametrize("law", ["cell", "linear"])
 def test_a_peak_of_a_thousandth_of_a_cell_is_found(points, most, law):
     """Its mass is where its centre is, shared by the hats."""
-    problem = posed(lambda n, s, a: -0.5 * jnp.sum(((n - s) / 5e-4) ** 2) + 0 * a, points, law)
+    problem = posed(peak, points, law)
     states = np.random.default_rng(1).uniform(-1.9, 1.9, (20, len(points)))
     found = rows_of(problem, states, np.ones(20), 1e-4)
     means = found.masses @ problem.grid.states()

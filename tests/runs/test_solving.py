@@ -21,14 +21,22 @@ from hamq.tensor import solve as tensor_module
 QUICK = {"sampler": hamq.HMC(10), "completion": None, "selection": "all", "iterations": 6}
 
 
-@functools.cache  # programs are kept for as long as the functions that they were compiled from
+def drift(state, action):
+    return 0.9 * state + 0.2 * action
+
+
+def reward(state, action):
+    return -jnp.sum(state**2)
+
+
+@functools.cache
 def mine(discount=0.9) -> hamq.Problem:
     """Which no run can name."""
     return hamq.Problem(
         grid=hamq.Grid([-1.0, -1.0], [1.0, 1.0], [4, 3]),
         actions=jnp.array([-1.0, 0.5, 1.0]),
-        kernel=hamq.GaussianKernel(lambda s, a: 0.9 * s + 0.2 * a, [0.05, 0.05]),
-        reward=lambda s, a: -jnp.sum(s**2),
+        kernel=hamq.GaussianKernel(drift, [0.05, 0.05]),
+        reward=reward,
         discount=discount,
         law="linear",
         name="mine",
