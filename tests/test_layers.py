@@ -37,7 +37,7 @@ OPEN = {"problem/kernels": ("Kernel", "Density"), "sampling": "AbstractSampler"}
 """Folders that alone know the types which they define: classes of these names, or with this one below them."""
 MAY_ASK_FOR_TYPES = {
     ("problem/problem.py", "AbstractKernel"): "the door: what is no kernel at all is refused there, by its name",
-    ("cli/diagnose.py", "HMC"): "the kind that config.json names: its settings are taken over by an HMC of our own",
+    ("cli/commands/diagnose.py", "HMC"): "the kind that config.json names: its settings are taken over by an HMC of our own",
     ("learning/settings.py", "AbstractSampler"): "the door of solve",
     ("tensor/settings.py", "AbstractSampler"): "the door of solve_tensor",
 }

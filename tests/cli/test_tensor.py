@@ -111,7 +111,7 @@ def test_every_option_reaches_the_solver(hamq, monkeypatch):
         (("spring_chain", "--num-masses", 1), "IID", 32),
         (("spring_chain", "--num-masses", 1, "--sampler", "iid"), "IID", 32),
         (("repelling_agents",), "Importance", 256),
-        (("pendulum",), "Exhaustive", None),
+        (("pendulum",), "Exhaustive", 0),
     ],
 )
 def test_the_config_says_what_draws(hamq, monkeypatch, words, kind, num_samples):
@@ -125,7 +125,7 @@ def test_the_config_says_what_draws(hamq, monkeypatch, words, kind, num_samples)
         hamq("solve-tensor", *words, "--points", 5)
     problem, arguments = seen[0]
     assert problem.law == "linear" and type(arguments["sampler"]).__name__ == kind
-    assert getattr(arguments["sampler"], "num_samples", None) == num_samples
+    assert arguments["sampler"].num_samples == num_samples
 
 
 def test_a_missed_tolerance_exits_with_1_if_it_was_asked_for(hamq):
