@@ -11,9 +11,6 @@ import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
-# Collecting makes half a million objects that stay: nothing is looked through until they are frozen, below.
-gc.disable()
-
 # XLA reads NPROC and its flags, BLAS its own variable; all before they start. Workers share the cores.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
@@ -21,10 +18,9 @@ if workers := os.environ.get("PYTEST_XDIST_WORKER_COUNT"):
     os.environ["NPROC"] = str(max(1, (os.cpu_count() or 1) // int(workers)))
 
 # XLA's older emitters compile in two thirds of the time. Only where the flag is known to exist: others end the process.
-# `make check` has the tests of equal bits once more with the emitters that users have.
-OLDER_EMITTERS = "--xla_cpu_use_fusion_emitters=false"
+# `make check` runs slow tests, and once more those of equal bits, with the emitters that users have.
 if version("jaxlib").startswith("0.10.") and os.environ.get("HAMQ_TEST_EMITTERS") != "default":
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {OLDER_EMITTERS}".strip()
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=false".strip()
 
 import hypothesis
 import jax
@@ -32,6 +28,9 @@ import jaxtyping
 import pytest
 
 jaxtyping.install_import_hook("hamq", "beartype.beartype")
+
+# Collecting makes half a million objects that stay: nothing is looked through until they are frozen, below.
+gc.disable()
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")

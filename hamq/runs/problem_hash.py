@@ -20,6 +20,7 @@ from jaxtyping import Int
 
 from hamq.problem.actions import ProductActions
 from hamq.problem.problem import Problem
+from hamq.problem.programs import program
 
 NUM_PROBES = 256
 """Enough to meet a goal or a terminal region of 2 % of the states with a probability of 99 %."""
@@ -50,12 +51,15 @@ def _probed(problem: Problem) -> dict[str, Any]:
     with jax.enable_x64(True):
         states, nearby, actions = jnp.asarray(states), jnp.asarray(nearby), jnp.asarray(_probe_actions(problem))
 
-        def at_pairs(function, *arguments):
-            return np.asarray(jax.jit(jax.vmap(function))(*arguments))
+        def at_pairs(function, *arguments, job=None, functions=None):
+            """Compiled once for a function, however often its problem is hashed."""
+            given = ("probe", job), functions or (function,), jax.vmap(function)
+            return np.asarray(program(*given, *arguments)(*arguments))
 
         def log_at(point, state, action):
             return problem.density(state, action).log(point)
 
+        of_kernel = {"job": problem.constants, "functions": problem.kernel.functions}
         values: dict[str, Any] = {"reward": at_pairs(problem.reward, states, actions)}
         if problem.terminal is not None:
             values["terminal"] = at_pairs(problem.terminal, states)
@@ -65,8 +69,8 @@ def _probed(problem: Problem) -> dict[str, Any]:
             values["covariance"] = at_pairs(normal.covariance, states, actions) if is_function else normal.covariance
         else:
             # A density may be 0 nearly everywhere, but hardly where the state stays what it is.
-            values["logdensity"] = at_pairs(log_at, nearby, states, actions)
-            values["logdensity of staying"] = at_pairs(log_at, states, states, actions)
+            values["logdensity"] = at_pairs(log_at, nearby, states, actions, **of_kernel)
+            values["logdensity of staying"] = at_pairs(log_at, states, states, actions, **of_kernel)
     return values
 
 

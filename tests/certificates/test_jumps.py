@@ -47,9 +47,10 @@ def test_the_reference_is_a_fixed_point():
         assert q[i, j] == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    "seeds", [range(FEW), pytest.param(range(FEW, NUM_SEEDS), marks=pytest.mark.slow)], ids=["few", "many"]
-)
+MANY = pytest.param(range(FEW, NUM_SEEDS), marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("seeds", [range(FEW), MANY], ids=["few", "many"])
 def test_brackets_hold_the_truth(seeds):
     """20 seeds by independent draws; a certificate may miss in one run of twenty, and none does."""
     runs = [brackets("exponential", seed, ("guaranteed",))["guaranteed"] for seed in seeds]

@@ -1,10 +1,15 @@
 import dataclasses
+import functools
 import json
 
 import pytest
+from tyro import _docstrings
 
 from hamq.cli import main
 from hamq.runs import naming
+
+# tyro reads the source of every class of options again for each command: as much as a short command takes.
+_docstrings._ClassTokenization.make = staticmethod(functools.cache(_docstrings._ClassTokenization.make))
 
 
 @dataclasses.dataclass(frozen=True)

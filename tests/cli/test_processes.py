@@ -88,10 +88,10 @@ def test_two_processes_give_the_bits_of_one(hamq, tmp_path, environment):
     assert history(tmp_path / "two") == history(tmp_path / "one")
 
 
-@pytest.mark.parametrize(
-    ("num", "killed", "then"),
-    [(2, 1, 2), pytest.param(4, 0, 1, marks=pytest.mark.slow), pytest.param(4, 3, 4, marks=pytest.mark.slow)],
-)
+SEVERAL = [pytest.param(*numbers, marks=pytest.mark.slow) for numbers in ((2, 1, 2), (4, 0, 1), (4, 3, 4))]
+
+
+@pytest.mark.parametrize(("num", "killed", "then"), [(2, 1, 1), *SEVERAL])
 def test_a_killed_process_is_survived(hamq, tmp_path, environment, num, killed, then):
     """So many processes, one of them killed; resumed by another number of them, with the bits of one process."""
     folder = tmp_path / "run"

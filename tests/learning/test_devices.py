@@ -46,6 +46,7 @@ def on_devices():
     return json.loads(found.stdout)
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("case", CASES)
 def test_bits_do_not_depend_on_the_number_of_devices(on_devices, case):
     found = on_devices[case]
@@ -76,6 +77,7 @@ def same_for_all_actions() -> Problem:
     )
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize(
     ("problem", "completion", "rank"),
     [

@@ -76,6 +76,7 @@ def assert_same(some, all_draws, states):
         np.testing.assert_array_equal(some.draws.log_weights, weights)
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_bits_do_not_depend_on_the_batch(name):
     assert TILE < NUM_STATES

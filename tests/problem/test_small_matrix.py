@@ -96,6 +96,7 @@ def test_raised_takes_any_finite_matrix(matrix):
     assert np.all(np.diagonal(factor) ** 2 >= 0.99 * LEAST)
 
 
+@pytest.mark.bits
 def test_bits_do_not_depend_on_the_batch():
     matrices = jnp.asarray(positive(5), jnp.float32)
     whole = jax.jit(jax.vmap(lambda m: solve_positive(m, m)))

@@ -76,6 +76,7 @@ def solve_train(**more):
     return hamq.solve_tensor(mine(), rank=2, iterations=4, tolerance=1e-9, **more)
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("solve", [solve_table, solve_train])
 def test_a_run_that_was_stopped_goes_on_to_the_same_bits(tmp_path, solve):
     whole = solve()

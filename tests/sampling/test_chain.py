@@ -72,6 +72,7 @@ def test_equals_a_chain_written_out(x64, walls, kind):
         np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("kind", ["product", "correlated"])
 def test_is_the_same_in_any_batch(x64, kind):
     """Two vmaps, of states that have their own random numbers and of actions that share them, against chains alone."""

@@ -118,6 +118,7 @@ def test_volume_is_preserved(x64, walls):
         assert np.max(np.abs(jacobians - np.eye(4))) > 0.1
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize(
     ("walls", "kind"), [*((walls, "product") for walls in WALLS), ("logit", "correlated"), ("reflect", "user")]
 )
