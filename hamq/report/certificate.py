@@ -33,9 +33,7 @@ def certificate_layers(
     given = {"points": tuple(int(n) for n in points), "floor": 0.0, "run": run}
     sure = "" if found.method == "exact" else f" With {rounded_down(found.confidence)} confidence in all states at once."
     return [
-        TableLayer(
-            ERROR_BOUND, found.errors(q), about=f"Certified bound of |Q − Q*|, the largest over the actions.{sure}", **given
-        ),
+        TableLayer(ERROR_BOUND, off, about=f"Certified bound of |Q − Q*|, the largest over the actions.{sure}", **given),
         TableLayer(LOSS_BOUND, found.policy_loss, about=f"Certified bound of what the greedy policy loses.{sure}", **given),
     ]
 
