@@ -16,7 +16,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import hamq.cli.commands.solve  # noqa: F401 (what a child would import first)
+import hamq.cli.commands.solve
+import hamq.runs.solving  # noqa: F401 (what a child would import first)
 from hamq.cli import main
 from hamq.learning import q_iteration
 from hamq.runs.folder import RunFolder

@@ -7,9 +7,10 @@ one greedy step on the exact Q of the uniformly random policy, which is nearly o
 """
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
 from hamq.certificates.checked_table import checked_table
 from hamq.exact.bellman import BellmanOperator, make_operator
@@ -78,6 +79,21 @@ def compare(solution: Any, exact: Solution, operator: BellmanOperator | None = N
         constant_action_loss=_constant_action_loss(operator, exact),
         random_policy_loss=float(losses_of(operator, exact, _random_policy_greedy(operator)).mean()),
     )
+
+
+class StateErrors(NamedTuple):
+    """Of a table, in every state: V − V*, what one greedy action costs in exact values, and max_a |Q − Q*|."""
+
+    value: Float[np.ndarray, " S"]
+    given_up: Float[np.ndarray, " S"]
+    largest: Float[np.ndarray, " S"]
+
+
+def state_errors(q: Float[np.ndarray, "S A"], exact: Float[np.ndarray, "S A"]) -> StateErrors:
+    """Of a table against Q*; the loss of its policy over time takes an evaluation (`compare`)."""
+    best = exact.max(axis=1)
+    given_up = best - exact[np.arange(len(q)), q.argmax(axis=1)]
+    return StateErrors(q.max(axis=1) - best, given_up, np.abs(q - exact).max(axis=1))
 
 
 def losses_of(operator: BellmanOperator, exact: Solution, policy: np.ndarray) -> np.ndarray:

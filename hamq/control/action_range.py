@@ -14,14 +14,14 @@ def action_range(problem: Problem) -> tuple[Float[np.ndarray, " k"], Float[np.nd
         return np.asarray([min(of_one) for of_one in problem.action_levels]), np.asarray(
             [max(of_one) for of_one in problem.action_levels]
         )
-    actions = _table(problem)
+    actions = action_table(problem)
     return actions.min(axis=0), actions.max(axis=0)
 
 
 def nearest_actions(problem: Problem, wanted: Float[np.ndarray, "B k"]) -> Float[np.ndarray, "B k"]:
     """The nearest action of the set: level by level in a product, by Euclidean distance in a list."""
     if problem.action_levels is None:
-        actions = _table(problem)
+        actions = action_table(problem)
         distances = np.sum((wanted[:, None, :] - actions[None, :, :]) ** 2, axis=2)
         return actions[np.argmin(distances, axis=1)]
     columns = [_nearest(np.asarray(of_one), wanted[:, i]) for i, of_one in enumerate(problem.action_levels)]
@@ -37,5 +37,6 @@ def _nearest(levels: Float[np.ndarray, " L"], wanted: Float[np.ndarray, " B"]) -
     return levels[np.argmin(np.abs(wanted[:, None] - levels[None, :]), axis=1)]
 
 
-def _table(problem: Problem) -> Float[np.ndarray, "A k"]:
+def action_table(problem: Problem) -> Float[np.ndarray, "A k"]:
+    """The actions as vectors, also where they are numbers."""
     return np.asarray(listed_actions(problem), np.float64).reshape(problem.num_actions, -1)

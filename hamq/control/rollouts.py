@@ -12,6 +12,8 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 from jaxtyping import Float
@@ -20,8 +22,11 @@ from hamq.control.next_state import Account, Method, Model, make_model, step
 from hamq.control.statistics import difference_interval
 from hamq.problem.problem import Problem
 from hamq.sampling.draws import require_count
+from hamq.tensor.backup import ended
 from hamq.types import HamqError, Key, as_key
 
+NUM_STARTS, SPREAD = 64, 0.5
+"""Where no start is given: the first of so many random states in the middle of the box that is not terminal."""
 Policy = Callable[[Any], Any]
 """states `[B, d]` in float32 → actions `[B]`, or `[B, k]` where the problem's are vectors."""
 
@@ -42,7 +47,7 @@ def paired_difference(first: Any, second: Any) -> Difference:
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Rollouts:
-    """What each policy got, by name: `returns[name]` `[B]`, `states[name]` `[steps + 1, B, d]`.
+    """What each policy got, by name: `returns[name]` `[B]`, `states[name]` `[steps + 1, B, d]`, `rewards[name]`.
 
     `effective[name]`: mean effective number of draws of which a next state was picked, 1 where one is enough. `how`: where
     the next states come from, such as "last of 128 draws of chains".
@@ -52,6 +57,8 @@ class Rollouts:
     states: dict[str, Float[np.ndarray, "T B d"]]
     effective: dict[str, float]
     how: str
+    actions: dict[str, Float[np.ndarray, "steps B *k"]]
+    rewards: dict[str, Float[np.ndarray, "steps B"]]
 
     def difference(self, first: str, second: str) -> Difference:
         """How much more the first gets than the second, over pairs with the same start and random numbers."""
@@ -92,34 +99,97 @@ def rollouts(
         raise HamqError(f"rollouts: starts must have the shape [B, {problem.grid.dimension}], got {list(starts.shape)}.")
     model, key = make_model(problem, num_draws, method), as_key(key)
     followed = {name: _follow(model, name, policy, starts, steps, key) for name, policy in policies.items()}
-    accounts = sorted((account for *_, account in followed.values()), key=lambda account: account.effective)
+    accounts = sorted((one.account for one in followed.values()), key=lambda account: account.effective)
     for account in [account for account in accounts if account.sentences()][:1]:
         account.warn("rollouts", "", stacklevel=2)
     return Rollouts(
-        returns={name: returns for name, (returns, _, _) in followed.items()},
-        states={name: states for name, (_, states, _) in followed.items()},
-        effective={name: account.effective for name, (_, _, account) in followed.items()},
+        returns={name: one.returns for name, one in followed.items()},
+        states={name: one.states for name, one in followed.items()},
+        effective={name: one.account.effective for name, one in followed.items()},
         how=model.how,
+        actions={name: one.actions for name, one in followed.items()},
+        rewards={name: one.rewards for name, one in followed.items()},
     )
 
 
-def _follow(
-    model: Model, name: str, policy: Policy, starts: np.ndarray, steps: int, key: Key
-) -> tuple[np.ndarray, np.ndarray, Account]:
-    """(returns, states, account of the draws) of one policy."""
+class Followed(NamedTuple):
+    """One policy: what it got, where it was, what it did, what it was paid, and an account of the draws."""
+
+    returns: np.ndarray
+    states: np.ndarray
+    actions: np.ndarray
+    rewards: np.ndarray
+    account: Account
+
+
+def _follow(model: Model, name: str, policy: Policy, starts: np.ndarray, steps: int, key: Key) -> Followed:
     problem, states = model.problem, starts
-    returns, visited, account = np.zeros(len(starts)), [starts], Account(model)
+    returns, visited, taken, paid, account = np.zeros(len(starts)), [starts], [], [], Account(model)
     for t in range(steps):
         actions = _checked(problem, f"rollouts: policy {name!r} at step {t}", policy(states), len(states))
         moved = step(model, np.asarray(states, np.float32), actions, key=jr.fold_in(key, t))
-        returns += problem.discount**t * np.asarray(moved.rewards, np.float64)
+        taken.append(actions)
+        paid.append(np.asarray(moved.rewards, np.float64))
+        returns += problem.discount**t * paid[-1]
         states = np.asarray(moved.states)
         visited.append(states)
         account.add(moved)
     if not np.all(np.isfinite(returns)):
         first = int(np.argmax(~np.isfinite(returns)))
         raise HamqError(f"rollouts: the return of policy {name!r} from start {first} is {returns[first]}.")
-    return returns, np.stack(visited), account
+    return Followed(returns, np.stack(visited), np.stack(taken), np.stack(paid), account)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Trace:
+    """One rollout step by step: s_t, a_t, r(s_t, a_t) and what was got up to and with step t, Σ_{i≤t} γⁱ r_i.
+
+    One that reaches a terminal state has one last step there, paid nothing.
+    """
+
+    name: str
+    states: Float[np.ndarray, "T d"]
+    actions: Float[np.ndarray, "T *k"]
+    rewards: Float[np.ndarray, " T"]
+    returns: Float[np.ndarray, " T"]
+    has_ended: bool
+
+
+def traces(
+    problem: Problem, policies: Mapping[str, Policy], start: Any = None, steps: int = 200, key: Key | int = 0
+) -> list[Trace]:
+    """One rollout of each policy from `start` `[d]`, by default a random state that is not terminal.
+
+    With law="cell" the start is moved to its nearest node, as all states after it are.
+    """
+    found = rollouts(problem, policies, starts=_start(problem, start, key)[None, :], steps=steps, key=key)
+    return [_trace(problem, found, name) for name in policies]
+
+
+def _trace(problem: Problem, found: Rollouts, name: str) -> Trace:
+    states = found.states[name][:-1, 0]
+    is_over = np.asarray(ended(problem, jnp.asarray(states)))
+    length = int(np.argmax(is_over)) + 1 if is_over.any() else len(states)
+    paid = found.rewards[name][:length, 0]
+    returns = np.cumsum(problem.discount ** np.arange(length) * paid)
+    return Trace(name, states[:length], found.actions[name][:length, 0], paid, returns, bool(is_over.any()))
+
+
+def _start(problem: Problem, start: Any, key: Key | int) -> Float[np.ndarray, " d"]:
+    d = problem.grid.dimension
+    if start is None:
+        candidates = random_starts(problem, NUM_STARTS, spread=SPREAD, key=key)
+    else:
+        candidates = np.atleast_2d(np.asarray(start, np.float32))
+    if candidates.shape[1:] != (d,) or (start is not None and len(candidates) != 1):
+        raise HamqError(f"traces: start must be one state of {d} coordinates, got {start!r}.")
+    if not np.all(np.isfinite(candidates)):
+        raise HamqError(f"traces: start must be finite, got {start!r}.")
+    if problem.law != "linear":
+        near = jax.vmap(problem.grid.coordinates)(jnp.asarray(candidates))
+        candidates = np.asarray(problem.grid.lower) + np.asarray(problem.grid.spacing) * np.asarray(near)
+    candidates = candidates.astype(np.float32)
+    return candidates[int(np.argmin(np.asarray(ended(problem, jnp.asarray(candidates)))))]
 
 
 def _checked(problem: Problem, who: str, actions: Any, size: int) -> Float[np.ndarray, "B *k"]:

@@ -90,6 +90,11 @@ def difference_interval(
     return _percentiles(found[0] - found[1], level)
 
 
+def spread(values: Any, axis: int = 0) -> tuple[Any, Any, Any]:
+    """(lowest, median, highest) of what is a number; NaN counts as not measured."""
+    return np.nanmin(values, axis=axis), np.nanmedian(values, axis=axis), np.nanmax(values, axis=axis)
+
+
 def _checked(caller: str, values: Runs) -> np.ndarray:
     array = np.asarray(values, np.float64)
     if array.ndim == 0 or array.size == 0:

@@ -13,9 +13,10 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from hamq.control.action_range import action_table
 from hamq.deep.config import DeepConfig
 from hamq.deep.learner import AbstractLearner, Batch, Parameters
-from hamq.deep.networks import Output, action_range, action_table, make_actor, make_critic
+from hamq.deep.networks import Output, make_actor, make_critic, varying_range
 from hamq.problem.problem import Problem
 from hamq.types import Key
 
@@ -71,7 +72,7 @@ class DDPG(AbstractLearner):
     def policy(self, q: Float[Array, "N A"], actions: Float[Array, "N k"]) -> Int[Array, " N"]:
         del q
         known = jnp.asarray(action_table(self.problem), actions.dtype)
-        low, high = (jnp.asarray(end, actions.dtype) for end in action_range(self.problem))
+        low, high = (jnp.asarray(end, actions.dtype) for end in varying_range(self.problem))
         distances = jnp.sum(((actions[:, None, :] - known[None, :, :]) / (high - low)[None, None, :]) ** 2, axis=2)
         return jnp.argmin(distances, axis=1).astype(jnp.int32)
 

@@ -12,9 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from hamq.control.action_range import action_range
 from hamq.deep.config import DeepConfig
 from hamq.problem.grid import Grid
-from hamq.problem.problem import Problem, listed_actions
+from hamq.problem.problem import Problem
 from hamq.types import HamqError, Key
 
 SPREAD = 3.0
@@ -108,24 +109,18 @@ def make_state_value(problem: Problem, config: DeepConfig, output: Output, *, ke
 
 
 def make_critic(problem: Problem, config: DeepConfig, output: Output, *, key: Key) -> Critic:
-    low, high = action_range(problem)
+    low, high = varying_range(problem)
     return Critic(_mlp(config, _num_features(problem.grid) + len(low), "scalar", key=key), output, problem.grid, low, high)
 
 
 def make_actor(problem: Problem, config: DeepConfig, *, key: Key) -> Actor:
-    low, high = action_range(problem)
+    low, high = varying_range(problem)
     return Actor(_mlp(config, _num_features(problem.grid), len(low), key=key), problem.grid, low, high)
 
 
-def action_table(problem: Problem) -> Float[np.ndarray, "A k"]:
-    """The actions as vectors, also where they are numbers."""
-    return listed_actions(problem).reshape(problem.num_actions, -1)
-
-
-def action_range(problem: Problem) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """The lowest and the highest action, coordinate by coordinate."""
-    actions = action_table(problem)
-    low, high = actions.min(axis=0), actions.max(axis=0)
+def varying_range(problem: Problem) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The lowest and the highest action, coordinate by coordinate; refused where one does not vary."""
+    low, high = action_range(problem)
     if np.any(low >= high):
         raise HamqError(
             f"ddpg: the actions of {problem.name} do not vary (coordinate {int(np.argmax(low >= high))}); an actor needs at "

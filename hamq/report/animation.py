@@ -1,29 +1,19 @@
-"""Rollouts that the page plays: what policies do from one start, with the same random numbers for all of them.
+"""Rollouts that the page plays: what the policies of runs do from one start, with the same random numbers for all of them.
 
-    animation = make_animation(problem, {"greedy": table_policy(problem, solution.q)})
-    page = make_page(..., animations=[animation])
-
-A rollout is one of `hamq.rollouts`, in the problem's own model. Its pictures are drawn here, from `problem.scene`, so that
-the page needs to know lines, discs and boxes and nothing of pendulums. Without a scene only the curves are shown.
-
-Frame t holds s_t, a_t, r(s_t, a_t) and Σ_{i≤t} γⁱ r_i. A rollout that reaches a terminal state has one last frame there,
-paid nothing.
+Their steps come from `hamq.control.rollouts.traces`. Their pictures are drawn here, from `problem.scene`, so that the page
+needs to know lines, discs and boxes and nothing of pendulums. Without a scene only the curves are shown.
 """
 
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
 
-from hamq.control.rollouts import Policy, random_starts, rollouts
+from hamq.control.rollouts import Policy, Trace, traces
 from hamq.problem.problem import Problem
 from hamq.problem.scene import TONES, Box, Disc, Line, Scene, Shape
-from hamq.tensor.backup import ended
 from hamq.types import HamqError, Key
 
 KINDS = (Line, Disc, Box)
@@ -31,26 +21,20 @@ KINDS = (Line, Disc, Box)
 UNITS = 8192
 """Lengths in the page are whole numbers, so many for the longer side of the view: finer than any screen, in two bytes."""
 LARGEST = 2**15 - 1
-NUM_STARTS, SPREAD = 64, 0.5
-"""Where no start is given: the first of so many random states in the middle of the box that is not terminal."""
 
 
-@dataclass(frozen=True, eq=False)
-class Rollout:
-    """One policy's; `returns[t]` is what it got up to and with step t. `frames[t]`: shapes, or None without a scene."""
+class Rollout(NamedTuple):
+    """One policy's, with a picture of every step: `frames[t]` are its shapes; None without a scene."""
 
-    name: str
-    states: Float[np.ndarray, "T d"]
-    actions: Float[np.ndarray, "T k"]
-    rewards: Float[np.ndarray, " T"]
-    returns: Float[np.ndarray, " T"]
-    has_ended: bool
+    steps: Trace
     frames: tuple[tuple[Shape, ...], ...] | None
 
     def data(self, unit: float) -> dict[str, Any]:
-        arrays = {"states": self.states, "actions": self.actions, "rewards": self.rewards, "returns": self.returns}
+        one, length = self.steps, len(self.steps.states)
+        actions = one.actions.reshape(length, -1)
+        arrays = {"states": one.states, "actions": actions, "rewards": one.rewards, "returns": one.returns}
         drawn = None if self.frames is None else _packed(_whole_numbers(self.frames, unit), "<i2")
-        head = {"name": self.name, "length": len(self.states), "hasEnded": self.has_ended, "frames": drawn}
+        head = {"name": one.name, "length": length, "hasEnded": one.has_ended, "frames": drawn}
         return head | {name: _packed(array, "<f4") for name, array in arrays.items()}
 
 
@@ -71,69 +55,22 @@ class Animation:
 def make_animation(
     problem: Problem, policies: Mapping[str, Policy], start: Any = None, steps: int = 200, key: Key | int = 0
 ) -> Animation:
-    """One rollout of each policy, states `[B, d]` → actions, from `start` `[d]`, by default a random state.
-
-    With law="cell" the start is moved to its nearest node, as all states after it are.
-    """
-    start = _start(problem, start, key)
-    taken: dict[str, list[np.ndarray]] = {name: [] for name in policies}
-    watched = {name: _watched(policy, taken[name]) for name, policy in policies.items()}
-    found = rollouts(problem, watched, starts=start[None, :], steps=steps, key=key)
-    made = [_rollout(problem, name, found.states[name][:-1, 0], np.stack(taken[name])[:, 0]) for name in policies]
+    """What `hamq.control.rollouts.traces` gives, with its pictures."""
+    made = [Rollout(one, _frames(problem.scene, one)) for one in traces(problem, policies, start, steps, key)]
     return Animation(tuple(made), None if problem.scene is None else problem.scene.view)
 
 
-def _start(problem: Problem, start: Any, key: Key | int) -> Float[np.ndarray, " d"]:
-    d = problem.grid.dimension
-    if start is None:
-        candidates = random_starts(problem, NUM_STARTS, spread=SPREAD, key=key)
-    else:
-        candidates = np.atleast_2d(np.asarray(start, np.float32))
-    if candidates.shape[1:] != (d,) or (start is not None and len(candidates) != 1):
-        raise HamqError(f"make_animation: start must be one state of {d} coordinates, got {start!r}.")
-    if not np.all(np.isfinite(candidates)):
-        raise HamqError(f"make_animation: start must be finite, got {start!r}.")
-    if problem.law != "linear":
-        near = jax.vmap(problem.grid.coordinates)(jnp.asarray(candidates))
-        candidates = np.asarray(problem.grid.lower) + np.asarray(problem.grid.spacing) * np.asarray(near)
-    candidates = candidates.astype(np.float32)
-    return candidates[int(np.argmin(np.asarray(ended(problem, jnp.asarray(candidates)))))]
-
-
-def _watched(policy: Policy, taken: list[np.ndarray]) -> Policy:
-    """The policy, with a list of the actions that it took."""
-
-    def watched(states: Any) -> Any:
-        taken.append(np.asarray(policy(states), np.float32))
-        return taken[-1]
-
-    return watched
-
-
-def _rollout(problem: Problem, name: str, states: Float[np.ndarray, "T d"], actions: Float[np.ndarray, "T *k"]) -> Rollout:
-    is_over = np.asarray(ended(problem, jnp.asarray(states)))
-    length = int(np.argmax(is_over)) + 1 if is_over.any() else len(states)
-    reward = jax.jit(jax.vmap(lambda state, action: jnp.asarray(problem.reward(state, action))))
-    paid = np.where(is_over, 0, np.asarray(reward(jnp.asarray(states), jnp.asarray(actions)), np.float64))[:length]
-    states, actions = states[:length], actions[:length]
-    return Rollout(
-        name=name,
-        states=states,
-        actions=actions.reshape(length, -1),
-        rewards=paid,
-        returns=np.cumsum(problem.discount ** np.arange(length) * paid),
-        has_ended=bool(is_over.any()),
-        frames=None if problem.scene is None else _drawn(problem.scene, states, actions),
-    )
-
-
-def _drawn(scene: Scene, states: Float[np.ndarray, "T d"], actions: Float[np.ndarray, "T *k"]) -> tuple:
-    frames = tuple(tuple(scene.shapes(state, action)) for state, action in zip(states, actions, strict=True))
-    for state, frame in zip(states, frames, strict=True):
+def _frames(scene: Scene | None, rollout: Trace) -> tuple[tuple[Shape, ...], ...] | None:
+    """None without a scene."""
+    if scene is None:
+        return None
+    pairs = zip(rollout.states, rollout.actions, strict=True)
+    frames = tuple(tuple(scene.shapes(state, action)) for state, action in pairs)
+    for state, frame in zip(rollout.states, frames, strict=True):
         for shape in frame:
             if not isinstance(shape, KINDS) or shape.tone not in TONES or not np.all(np.isfinite(_coordinates(shape))):
                 raise HamqError(
-                    f"make_animation: the scene draws {shape!r} at the state {state.tolist()}; shapes are Line, Disc and "
+                    f"animation: the scene draws {shape!r} at the state {state.tolist()}; shapes are Line, Disc and "
                     f"Box with finite numbers and one of the tones {', '.join(TONES)}."
                 )
     return frames

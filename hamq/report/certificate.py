@@ -1,6 +1,6 @@
 """What a page shows of a certificate: a card of facts, and, where it bounds something, two maps.
 
-Per state, the error bound is max_a max(upper − Q, Q − lower), and the loss bound that of V* − V^π, π greedy in Q.
+Per state, the error bound is that of max_a |Q − Q*|, and the loss bound that of V* − V^π, π greedy in Q.
 """
 
 from collections.abc import Sequence
@@ -28,8 +28,8 @@ def certificate_layers(
     """Two maps; none where nothing is bounded."""
     if found is None or not found.is_bound:
         return []
-    assert found.lower is not None and found.upper is not None and found.policy_loss is not None
-    off = np.maximum(found.upper - q, q - found.lower).max(axis=1)
+    assert found.policy_loss is not None
+    off = found.errors(q)
     given = {"points": tuple(int(n) for n in points), "floor": 0.0, "run": run}
     sure = "" if found.method == "exact" else f" With {rounded_down(found.confidence)} confidence in all states at once."
     return [

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hamq.control.statistics import spread
 from hamq.report.curves import Chart, Curve, charts_of
 from hamq.solution import History
 
@@ -121,9 +122,8 @@ def _curve(group: Sequence[Member], column: str, hue: int, by_gradients: bool) -
     name = group_name(group)
     across = np.flatnonzero(is_measured) + 1
     if by_gradients:
-        across = np.nanmedian(aligned(SPENT)[:, is_measured], axis=0)
+        _, across, _ = spread(aligned(SPENT)[:, is_measured])
     if len(group) == 1:
         return Curve(name, values[0].tolist(), across.tolist(), hue=hue)
-    band = (np.nanmin(values, axis=0).tolist(), np.nanmax(values, axis=0).tolist())
-    middle = np.nanmedian(values, axis=0)
-    return Curve(name, middle.tolist(), across.tolist(), band, hue)
+    low, middle, high = (part.tolist() for part in spread(values))
+    return Curve(name, middle, across.tolist(), (low, high), hue)

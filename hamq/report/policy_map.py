@@ -3,15 +3,16 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
+from hamq.control.action_range import action_range, action_table
+from hamq.control.policy_slice import Slice, held_nodes, slice_of, table_slice
 from hamq.errors import MissingExtraError
-from hamq.problem.actions import ProductActions
 from hamq.problem.grid import Grid
-from hamq.problem.problem import Problem, is_same, listed_actions
+from hamq.problem.problem import Problem, is_same
 from hamq.solution import Solution
 from hamq.tensor.solution import TensorSolution
 from hamq.types import HamqError
@@ -45,15 +46,6 @@ METADATA = {
 Limits = tuple[float, float]
 
 
-class Slice(NamedTuple):
-    """What a solution says at the nodes of a slice, the first of the axes first."""
-
-    actions: Float[np.ndarray, "x y k"]
-    numbers: Int[np.ndarray, "x y"] | None
-    """Of the actions among those of the problem; None where they have no numbers."""
-    value: Float[np.ndarray, "x y"]
-
-
 def plot(
     *solutions: Solution | TensorSolution,
     titles: Sequence[str] | None = None,
@@ -83,12 +75,12 @@ def plot(
     names = list(titles or [solution.problem.name for solution in solutions])
     extent = _extent(problem.grid, axes)
     shown = {j: i for j, (i, is_gap) in enumerate(columns) if not is_gap}
-    _draw_solutions(figure, panels, slices, shown, names, extent, _action_limits(problem))
+    _draw_solutions(figure, panels, slices, shown, names, extent, list(zip(*action_range(problem), strict=True)))
     if reference is not None:
         exact = solutions[reference]
         assert isinstance(exact, Solution)
         gaps = {j: i for j, (i, is_gap) in enumerate(columns) if is_gap}
-        _draw_gaps(figure, panels, slices, gaps, _table_of(exact, axes, held), extent)
+        _draw_gaps(figure, panels, slices, gaps, table_slice(exact, axes, held), extent)
     for panel in panels[-1]:
         panel.set_xlabel(plain(problem.axis_names[axes[0]]))
     for panel in panels[:, 0]:
@@ -101,7 +93,7 @@ def plot(
 def _lines(problem: Problem, solutions: Sequence[Any], titles: Sequence[str] | None) -> matplotlib.figure.Figure:
     """Greedy actions and values over the one axis; beside them, what is given up and the errors, where one is exact."""
     names = list(titles or [solution.problem.name for solution in solutions])
-    actions = np.asarray(listed_actions(problem), np.float64).reshape(problem.num_actions, -1)[:, :MAX_ACTUATORS]
+    actions = action_table(problem)[:, :MAX_ACTUATORS]
     reference = next((one for one in solutions if one.error is not None), None) if len(solutions) > 1 else None
     num_rows, num_columns = 1 + actions.shape[1], 1 if reference is None else 2
     size = 1.5 * PANEL[0] * num_columns + 0.6, PANEL[1] * num_rows + 0.5
@@ -194,59 +186,6 @@ def _checked(solutions: Sequence[Any], titles: Sequence[str] | None, axes: tuple
     if d < 2 or len(axes) != 2 or len(set(axes)) != 2 or not all(0 <= axis < d for axis in axes):
         raise HamqError(f"plot: axes must be two different ones of 0 to {d - 1}, got {axes}.")
     return problem
-
-
-def held_nodes(grid: Grid, at: Sequence[float | int] | None) -> Int[np.ndarray, " d"]:
-    """The node nearest to a state, by its number on every axis."""
-    lower, upper, points = np.asarray(grid.lower), np.asarray(grid.upper), np.asarray(grid.points)
-    periodic = np.asarray(grid.periodic)
-    state = (lower + upper) / 2 if at is None else np.asarray(at, float)
-    if state.shape != lower.shape:
-        raise HamqError(f"plot: at must be a state of {len(lower)} coordinates, got {at!r}.")
-    is_out = ~np.isfinite(state) | (~periodic & ((state < lower) | (state > upper)))
-    if is_out.any():
-        i = int(np.flatnonzero(is_out)[0])
-        raise HamqError(
-            f"plot: at must lie in the box, and on axis {i} it is {state[i]:g}; choose one from {lower[i]:g} to "
-            f"{upper[i]:g}."
-        )
-    nodes = np.rint((state - lower) / np.asarray(grid.spacing)).astype(int)
-    return np.where(periodic, nodes % points, np.clip(nodes, 0, points - 1))
-
-
-def slice_of(solution: Solution | TensorSolution, axes: tuple[int, int], held: Int[np.ndarray, " d"]) -> Slice:
-    """Of a table by looking it up, of a tensor train by one backup at every node of the slice."""
-    grid = solution.problem.grid
-    if isinstance(solution, Solution):
-        solution.policy  # noqa: B018 (refuses NaN)
-        part = _table_of(solution, axes, held)
-        numbers = part.argmax(axis=-1)
-        actions = np.asarray(listed_actions(solution.problem), np.float64).reshape(solution.problem.num_actions, -1)
-        return Slice(actions[numbers], numbers, part.max(axis=-1))
-    shape = grid.points[axes[0]], grid.points[axes[1]]
-    states = np.tile([grid.axis_nodes(i)[node] for i, node in enumerate(held)], (*shape, 1))
-    states[:, :, axes[0]] = grid.axis_nodes(axes[0])[:, None]
-    states[:, :, axes[1]] = grid.axis_nodes(axes[1])[None, :]
-    states = states.reshape(-1, grid.dimension)
-    numbers = solution.policy(states).reshape(shape) if solution.problem.num_actions < 2**63 else None
-    actions = solution.actions(states).reshape(*shape, -1)
-    return Slice(actions, numbers, np.asarray(solution.value(states), np.float64).reshape(shape))
-
-
-def _table_of(solution: Solution, axes: tuple[int, int], held: Int[np.ndarray, " d"]) -> Float[np.ndarray, "x y A"]:
-    """q on the slice, the first of the axes first."""
-    points = solution.problem.grid.points
-    index = tuple(slice(None) if axis in axes else int(held[axis]) for axis in range(len(points)))
-    part = solution.q.reshape(*points, -1)[index]
-    return part if axes[0] < axes[1] else np.swapaxes(part, 0, 1)
-
-
-def _action_limits(problem: Problem) -> list[Limits]:
-    """The least and the largest of each coordinate of the action."""
-    if isinstance(problem.actions, ProductActions):
-        return [(float(min(levels)), float(max(levels))) for levels in problem.actions.levels]
-    actions = np.asarray(problem.actions, np.float64).reshape(problem.num_actions, -1)
-    return [(float(column.min()), float(column.max())) for column in actions.T]
 
 
 def _at(q: np.ndarray, numbers: np.ndarray | None) -> np.ndarray:

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from hamq.certificates.comparison import Comparison, relative_distance
+from hamq.certificates.comparison import Comparison, relative_distance, state_errors
+from hamq.control.statistics import spread
 from hamq.problem.counts import as_count
 from hamq.report.facts import COSTS, Facts, called, common_facts, versions
 from hamq.report.layers import TableLayer
@@ -80,13 +81,12 @@ def policy_layers(
 
 
 def _errors(q: np.ndarray, exact: np.ndarray, given: dict[str, Any]) -> list[TableLayer]:
-    best, states = exact.max(axis=1), np.arange(len(q))
-    given_up = best - exact[states, q.argmax(axis=1)]
+    found = state_errors(q, exact)
     about = "V* − Q*(s, π(s)): what one greedy action here costs, in exact values."
     return [
-        TableLayer(VALUE_ERROR, q.max(axis=1) - best, is_diverging=True, about="V minus the exact V*.", **given),
-        TableLayer(GIVEN_UP, given_up, floor=0.0, about=about, **given),
-        TableLayer(Q_ERROR, np.abs(q - exact).max(axis=1), floor=0.0, about="max over the actions of |Q − Q*|.", **given),
+        TableLayer(VALUE_ERROR, found.value, is_diverging=True, about="V minus the exact V*.", **given),
+        TableLayer(GIVEN_UP, found.given_up, floor=0.0, about=about, **given),
+        TableLayer(Q_ERROR, found.largest, floor=0.0, about="max over the actions of |Q − Q*|.", **given),
     ]
 
 
@@ -128,9 +128,9 @@ def _compared(comparison: Comparison) -> str:
 
 def _measured(q: np.ndarray, exact: np.ndarray) -> str:
     """What the table alone can say; the loss of the policy takes an evaluation of it."""
-    given_up = exact.max(axis=1) - exact[np.arange(len(q)), q.argmax(axis=1)]
+    _, given_up, largest = state_errors(q, exact)
     return (
-        f"relative error {relative_distance(q, exact):.2g}, largest {np.abs(q - exact).max():.2g}; one greedy action "
+        f"relative error {relative_distance(q, exact):.2g}, largest {largest.max():.2g}; one greedy action "
         f"gives up {given_up.mean():.2g} on average over the states, {given_up.max():.2g} at most"
     )
 
@@ -139,6 +139,6 @@ def _health_facts(health: Mapping[str, np.ndarray] | None) -> Facts:
     """Median, lowest and highest over the states of what is known."""
     said = []
     for name, values in known(health).items():
-        low, middle, high = (f"{part(values):.3g}" for part in (np.nanmin, np.nanmedian, np.nanmax))
+        low, middle, high = (f"{part:.3g}" for part in spread(values))
         said.append(f"{HEALTH[name][0].lower()} {middle} ({low} to {high})")
     return [("Sampler health", f"{'; '.join(said)}: median over the states, lowest to highest")] if said else []

@@ -1,13 +1,14 @@
 """What a page shows of a run of `hamq solve-tensor`: V as it is stored, the policy as trains with their errors, facts."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
+from hamq.control.policy_train import NUM_HELD_OUT, SHARE, policy_train
 from hamq.report.facts import COSTS, Facts, called, common_facts, versions
 from hamq.report.layers import AnyLayer, Layer, TableLayer
-from hamq.report.policy_train import NUM_HELD_OUT, SHARE, action_ranges, policy_train
 from hamq.report.table_page import ACTION, VALUE, VALUE_ERROR
 from hamq.runs.reading import Run
 from hamq.tensor import train
@@ -48,7 +49,7 @@ def tensor_layers(
 
 def _policies(solution: TensorSolution, number: int) -> tuple[list[Layer], list[str]]:
     """A layer for each of the first actuators whose train is good enough, and a sentence on each."""
-    count = len(action_ranges(solution.problem))
+    count = math.prod(solution.problem.action_shape)
     shown = min(count, MAX_ACTUATORS)
     budget = SHARE * int(solution.history.reads[-1]) / shown
     layers, notes = [], []

@@ -67,6 +67,11 @@ class RunCertificate:
     def mean_loss(self) -> float | None:
         return None if self.policy_loss is None else float(self.policy_loss.mean())
 
+    def errors(self, q: Float[np.ndarray, "S A"]) -> Float[np.ndarray, " S"]:
+        """The certified bound of |Q − Q*| in every state, the largest over the actions: max_a max(upper − Q, Q − lower)."""
+        assert self.lower is not None and self.upper is not None
+        return np.maximum(self.upper - q, q - self.lower).max(axis=1)
+
     def facts(self) -> dict[str, Any]:
         """Everything but the tables, for machines."""
         said = {name: getattr(self, name) for name in (*SAID, *SAID_OF_ALL, *SAID_OF_A_PART)}

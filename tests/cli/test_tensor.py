@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import hamq as library
-from hamq.report import policy_train, tensor_page, writing
+from hamq.control import policy_train
+from hamq.report import tensor_page, writing
 from hamq.runs.lock import Lock
 from hamq.runs.progress import Progress
 from hamq.runs.reading import read_run

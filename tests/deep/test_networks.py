@@ -7,7 +7,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from hamq.deep.networks import Output, action_range, features, make_actor, make_critic, make_output, make_q_network
+from hamq.deep.networks import Output, features, make_actor, make_critic, make_output, make_q_network, varying_range
 from hamq.problem import zoo
 from hamq.problem.tables import reward_table
 from tests.deep.posed import pose, tiny
@@ -44,7 +44,7 @@ def test_q_network_gives_an_affine_output_per_action():
 
 def test_critic_scales_state_and_action():
     problem = zoo.double_integrator(num_actions=101)
-    low, high = action_range(problem)
+    low, high = varying_range(problem)
     critic = make_critic(problem, tiny(), OUTPUT, key=jr.key(0))
     state = states_of(problem)[17]
     for action, scaled in ((low, -1.0), (high, 1.0), (np.add(low, high) / 2, 0.0)):

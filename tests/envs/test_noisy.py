@@ -8,8 +8,8 @@ from scipy.interpolate import RegularGridInterpolator
 import hamq
 from hamq.control.decoders import make_policy, table_policy
 from hamq.control.expected_values import ExpectedValues
+from hamq.control.rollouts import traces
 from hamq.envs import ProblemEnv, ProblemVectorEnv
-from hamq.report.animation import make_animation
 from hamq.solution import History
 from tests.control.noisy import EXPECTED, fine_law, pose, reward
 from tests.control.test_next_state import ACTION, STATE, assert_follows
@@ -123,9 +123,9 @@ def test_what_is_no_number_is_refused_by_lookahead():
 
 @pytest.mark.slow
 def test_a_page_plays_the_law():
-    """The page's rollout is one of `rollouts`: lognormal income stays where it should."""
+    """The page plays one of `rollouts`: lognormal income stays where it should."""
     problem = pose("income", "linear")
     policy = table_policy(problem, np.zeros((problem.num_states, problem.num_actions)))
-    (played,) = make_animation(problem, {"first": policy}, start=[1.0], steps=400).rollouts
+    (played,) = traces(problem, {"first": policy}, start=[1.0], steps=400)
     ratio = np.log(played.states[1:, 0] / (0.6 * played.states[:-1, 0] + 0.3))
     assert abs(np.std(ratio) - 0.5) < 0.1

@@ -50,9 +50,9 @@ CERTIFY_CLI_MUTANTS = [
     ),
     Mutant(
         "certified-error-of-one-side",
-        "hamq/report/certificate.py",
-        old="np.maximum(found.upper - q, q - found.lower).max(axis=1)",
-        new="(found.upper - q).max(axis=1)",
+        "hamq/runs/certificate.py",
+        old="np.maximum(self.upper - q, q - self.lower).max(axis=1)",
+        new="(self.upper - q).max(axis=1)",
         tests=(f"{CARD}::test_maps_are_the_widest_bounds_of_each_state",),
     ),
     Mutant(

@@ -159,10 +159,10 @@ TENSOR = [
     ),
     Mutant(
         "error-of-the-policy-at-its-own-states",
-        "hamq/report/policy_train.py",
+        "hamq/control/policy_train.py",
         old="error = math.sqrt(np.mean((found - expected) ** 2)) / scale",
         new="error = math.sqrt(np.mean((found - found) ** 2)) / scale",
-        tests=("tests/report/test_tensor_page.py::test_the_error_is_that_of_what_is_shown",),
+        tests=("tests/control/test_policy_train.py::test_the_error_is_that_of_what_is_shown",),
     ),
     Mutant(
         "tensor-tilt-dropped",

@@ -4,6 +4,7 @@ from tests.mutants.mutant import Mutant
 
 ENVIRONMENT = "tests/envs/test_environment.py"
 ANIMATION = "tests/report/test_animation.py"
+TRACES = "tests/control/test_traces.py"
 TABLE_LAYERS = "tests/report/test_table_layers.py"
 TABLE_PAGE = "tests/report/test_table_page.py"
 SOLVING = "tests/runs/test_solving.py"
@@ -56,24 +57,24 @@ USERS = [
     ),
     Mutant(
         "animated-return-undiscounted",
-        "hamq/report/animation.py",
+        "hamq/control/rollouts.py",
         old="np.cumsum(problem.discount ** np.arange(length) * paid)",
         new="np.cumsum(paid)",
-        tests=(f"{ANIMATION}::test_a_rollout_is_what_the_equations_give",),
+        tests=(f"{TRACES}::test_a_rollout_is_what_the_equations_give",),
     ),
     Mutant(
         "animation-plays-on-after-the-end",
-        "hamq/report/animation.py",
+        "hamq/control/rollouts.py",
         old="length = int(np.argmax(is_over)) + 1 if is_over.any() else len(states)",
         new="length = len(states)",
-        tests=(f"{ANIMATION}::test_a_rollout_stops_where_it_ends",),
+        tests=(f"{TRACES}::test_a_rollout_stops_where_it_ends",),
     ),
     Mutant(
         "animation-starts-where-it-ends",
-        "hamq/report/animation.py",
+        "hamq/control/rollouts.py",
         old="return candidates[int(np.argmin(np.asarray(ended(problem, jnp.asarray(candidates)))))]",
         new="return candidates[0]",
-        tests=(f"{ANIMATION}::test_random_starts_are_nodes_of_the_cell_law_and_not_terminal",),
+        tests=(f"{TRACES}::test_random_starts_are_nodes_of_the_cell_law_and_not_terminal",),
     ),
     Mutant(
         "animation-all-of-one-tone",
@@ -211,8 +212,8 @@ USERS = [
     Mutant(
         "page-band-without-width",
         "hamq/report/convergence.py",
-        old="band = (np.nanmin(values, axis=0).tolist(),",
-        new="band = (np.nanmedian(values, axis=0).tolist(),",
+        old="across.tolist(), (low, high), hue)",
+        new="across.tolist(), (middle, high), hue)",
         tests=(f"{TABLE_PAGE}::test_a_group_is_its_median_in_a_band_from_the_lowest_to_the_highest",),
     ),
     Mutant(

@@ -10,7 +10,7 @@ from hamq.problem import zoo
 from hamq.problem.grid import Grid
 from hamq.problem.kernels.gaussian import GaussianKernel
 from hamq.problem.problem import Problem
-from hamq.report.policy_map import held_nodes, is_plot, plain, plot, write_plot
+from hamq.report.policy_map import is_plot, plain, plot, write_plot
 from hamq.sampling.iid import IID
 from hamq.solution import History, Solution
 from hamq.tensor.solve import solve_tensor
@@ -133,12 +133,6 @@ def test_a_train_is_asked_at_the_nodes():
     np.testing.assert_allclose(error, values - best.value.reshape(4, 5))
     turned = panels(plot(solution, axes=(1, 0)), 1)
     np.testing.assert_array_equal(turned[0][0], actions.T)
-
-
-def test_circles_wrap():
-    grid = Grid([0.0, 0.0], [4.0, 1.0], [4, 3], [True, False])
-    for state, nodes in (([3.9, 0.6], [0, 1]), ([9.0, 1.0], [1, 2]), ([-1.1, 0.0], [3, 0])):
-        np.testing.assert_array_equal(held_nodes(grid, state), nodes)
 
 
 def test_names_stay_text(tmp_path):

@@ -9,16 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from hamq.control import policy_train as policy_module
 from hamq.problem import zoo
 from hamq.problem.actions import ProductActions
 from hamq.problem.grid import Grid
 from hamq.problem.kernels.gaussian import GaussianKernel
 from hamq.problem.problem import Problem
-from hamq.report import policy_train as policy_module
 from hamq.report import tensor_page
 from hamq.report.facts import described
 from hamq.report.page import is_page
-from hamq.report.policy_train import action_ranges, policy_train
 from hamq.report.run_page import Exact, Shown, Written, write_run_page
 from hamq.runs.manifest import Manifest, package_versions
 from hamq.runs.naming import Named
@@ -28,12 +27,10 @@ from hamq.solution import History
 from hamq.tensor import train
 from hamq.tensor.solve import solve_tensor
 
-RANKS = policy_module.RANKS
-
 
 @pytest.fixture(autouse=True)
 def one_rank(monkeypatch):
-    """Each rank compiles programs of its own; test_larger_ranks_wait_for_the_budget has them all."""
+    """Each rank compiles programs of its own; tests/control/test_policy_train.py has them all."""
     monkeypatch.setattr(policy_module, "RANKS", (4,))
 
 
@@ -115,36 +112,6 @@ def test_the_page_holds_value_policy_and_facts(tmp_path, solved):
     assert "off by" in text and "Residual, held out" in text and "Largest rank" in text
 
 
-def test_a_train_of_full_rank_is_the_policy_on_the_nodes(solved, monkeypatch):
-    monkeypatch.setattr(policy_module, "RANKS", (5,))
-    found = policy_train(solved, 0)
-    nodes = np.indices((5, 5)).reshape(2, -1).T
-    expected = solved.actions(solved.engine.states(nodes))
-    np.testing.assert_allclose(train.entries(found.cores, nodes), expected, atol=1e-3 * np.ptp(expected))
-    assert 0 < found.error < 0.25  # between the nodes it is not
-
-
-def test_the_error_is_that_of_what_is_shown(solved, monkeypatch):
-    """A train of another policy is as far off as it is."""
-    monkeypatch.setattr(policy_module, "fit", lambda cores, *_: train.constant([5, 5], 100.0))
-    found = policy_train(solved, 0)
-    assert found.error == pytest.approx(100 / 4, rel=0.05)
-
-
-def test_larger_ranks_wait_for_the_budget(solved, monkeypatch):
-    monkeypatch.setattr(policy_module, "GOOD", 0.0)
-    monkeypatch.setattr(policy_module, "RANKS", RANKS)
-    tried = []
-    monkeypatch.setattr(policy_module, "_fitted", lambda *given: tried.append(given[3]) or train.constant([5, 5], 0.0))
-    policy_train(solved, 0, budget=0.0)
-    assert tried == [4]
-    policy_train(solved, 0)
-    assert tried == [4, 4, 8, 16]
-    monkeypatch.setattr(policy_module, "GOOD", 1.0)
-    policy_train(solved, 0)
-    assert tried[4:] == [4]
-
-
 def test_a_policy_that_no_train_follows_is_left_out(tmp_path, solved, monkeypatch):
     monkeypatch.setattr(tensor_page, "MAX_ERROR", 0.0)
     written = write_tensor_page(tmp_path / "page.html", as_run(solved, tmp_path), solved)
@@ -153,7 +120,6 @@ def test_a_policy_that_no_train_follows_is_left_out(tmp_path, solved, monkeypatc
 
 
 def test_each_actuator_has_its_layer_up_to_a_few(tmp_path, driven, monkeypatch):
-    np.testing.assert_allclose(action_ranges(driven.problem), [6.0, 6.0])
     monkeypatch.setattr(tensor_page, "MAX_ERROR", 10.0)
     written = write_tensor_page(tmp_path / "page.html", as_run(driven, tmp_path), driven)
     assert written.layers == ("Value", "Greedy action 1", "Greedy action 2")

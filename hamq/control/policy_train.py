@@ -12,8 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from hamq.problem.actions import ProductActions
-from hamq.problem.problem import Problem
+from hamq.control.action_range import action_range
 from hamq.tensor import cross, train
 from hamq.tensor.contraction import padded
 from hamq.tensor.least_squares import fit, make_groups
@@ -38,19 +37,12 @@ class PolicyTrain(NamedTuple):
     error: float
 
 
-def action_ranges(problem: Problem) -> Float[np.ndarray, " k"]:
-    """The largest minus the smallest level of each actuator."""
-    if isinstance(problem.actions, ProductActions):
-        return np.asarray([max(levels) - min(levels) for levels in problem.actions.levels], float)
-    actions = np.asarray(problem.actions, float)
-    return np.ptp(actions.reshape(len(actions), -1), axis=0)
-
-
 def policy_train(solution: TensorSolution, actuator: int, budget: float = math.inf) -> PolicyTrain:
     """The best train of RANKS for the greedy action's coordinate `actuator`, on the nodes of the grid."""
     grid, engine = solution.problem.grid, solution.engine
     points = tuple(grid.points[axis] for axis in solution.order)
-    scale = float(action_ranges(solution.problem)[actuator]) or 1.0
+    low, high = action_range(solution.problem)
+    scale = float((high - low)[actuator]) or 1.0
 
     def actions(states: Float[np.ndarray, "P d"]) -> Float[np.ndarray, " P"]:
         return solution.actions(states).reshape(len(states), -1)[:, actuator]
