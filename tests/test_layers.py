@@ -42,6 +42,7 @@ MAY_ASK_FOR_TYPES = {
     ("tensor/settings.py", "AbstractSampler"): "the door of solve_tensor",
 }
 FILES_THAT_IMPORT_LATE = {
+    "certificates/evidence.py": "a method of certify, by the name that help and run folders have for it",
     "deep/__init__.py": "the public names: its settings can be read without optax",
     "runs/naming.py": "the user's own module, by the name that a run keeps",
     "report/__init__.py": "the function of the name of the folder",

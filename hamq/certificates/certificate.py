@@ -2,18 +2,16 @@
 
 import dataclasses
 import math
-from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
 
+from hamq.certificates.methods import METHODS, Method
 from hamq.notebook import card, held, map_of, slice_of
 from hamq.problem.cells import needs_quadrature
 from hamq.problem.problem import Problem
 from hamq.solution import Cost
 
-Method = Literal["exact", "guaranteed", "asymptotic"]
-METHODS: tuple[Method, ...] = ("exact", "guaranteed", "asymptotic")
 DIGITS = 3
 """Of a bound that is printed."""
 USEFUL = 0.1
@@ -54,7 +52,7 @@ class Certificate:
     @property
     def is_vacuous(self) -> bool:
         """Whether it says no more than the rewards alone, or cannot tell the best state from the worst one."""
-        if self.method == "exact":
+        if not METHODS[self.method].sure:
             return False
         width, size = float((self.upper - self.lower).max()), float(np.abs(self.upper).max())
         if width <= 1e-9 * size:
@@ -74,12 +72,11 @@ class Certificate:
             )
         loss = rounded_up(self.worst_loss)
         found = f"|Q − Q*| ≤ {rounded_up(self.error)} in all pairs, and the greedy policy loses {loss} at most"
-        if self.method == "exact":
+        if not METHODS[self.method].sure:
             if not needs_quadrature(self.problem):
                 return f"{name}: {found}; computed, with no draw, rounding included."
             return f"{name}: {found}; computed, with no draw, rounding and an estimate of the quadrature's error included."
-        kind = "for independent draws of any law" if self.method == "guaranteed" else "asymptotic in the number of chains"
-        sure = f"with {rounded_down(self.confidence)} confidence ({kind})"
+        sure = f"with {rounded_down(self.confidence)} confidence ({METHODS[self.method].sure})"
         return f"{name}: {sure} {found}; {self.draws:,.0f} fresh draws per pair."
 
     def _repr_html_(self) -> str:
@@ -126,9 +123,9 @@ class PartialCertificate:
         name, seen = self.problem.name, f"{self.num_pairs:,} of {self.problem.num_states * self.problem.num_actions:,} pairs"
         if self.is_vacuous:
             return f"{name}: {seen} are too few for a statement about {self.share:.0%} of the pairs; raise max_evaluations."
-        kind = "" if self.method == "guaranteed" else " (asymptotic in the number of chains)"
+        sure = f"with {rounded_down(self.confidence)} confidence ({METHODS[self.method].sure})"
         return (
-            f"{name}: with {rounded_down(self.confidence)} confidence{kind} at most {self.share:.0%} of the pairs have "
+            f"{name}: {sure} at most {self.share:.0%} of the pairs have "
             f"|TQ − Q| above {rounded_up(self.residual)}, seen on {seen} with {self.draws:,.0f} fresh draws each; a "
             "quantile of the residual, no bound of |Q − Q*|: raise max_evaluations for one."
         )

@@ -14,9 +14,10 @@ import jax.random as jr
 import numpy as np
 
 from hamq.certificates.by_sums import certify_by_sums
-from hamq.certificates.certificate import METHODS, Certificate, Method, PartialCertificate
+from hamq.certificates.certificate import Certificate, PartialCertificate
 from hamq.certificates.checked_table import checked_table, problem_of
-from hamq.certificates.experiment import Kind, evaluations_per_draw, evaluations_to_prepare, sampler_of
+from hamq.certificates.evidence import evidence_of
+from hamq.certificates.methods import METHODS, Method
 from hamq.certificates.partial import NUM_DRAWS, certify_part, least_pairs
 from hamq.certificates.sampled import LEAST_ROUNDS, certify_by_draws
 from hamq.exact.bellman import BellmanOperator, make_operator
@@ -63,29 +64,31 @@ def certify(
         operator = _operator(problem, max_evaluations, method is not None, progress)
         if operator is not None:
             return certify_by_sums(operator, q, max_evaluations, began, progress)
-    if method == "guaranteed" and not _has_independent(problem):
-        raise HamqError(
-            f"certify: method='guaranteed' needs independent draws, and those of {problem.name} would come from a "
-            "quadrature whose error nobody bounds; use 'asymptotic', or None."
-        )
-    needs_chains = method == "asymptotic" or (method is None and not _has_independent(problem))
-    kind: Kind = "asymptotic" if needs_chains else "guaranteed"
-    num_draws, fresh = float(NUM_DRAWS), jr.fold_in(as_key(key), FRESH)
+    chosen = _drawn(problem, method)
+    evidence, num_draws, fresh = evidence_of(chosen), float(NUM_DRAWS), jr.fold_in(as_key(key), FRESH)
+    per_draw, before = evidence.evaluations_per_draw(problem), evidence.evaluations_to_prepare(problem)
     if max_evaluations is not None:
-        left = max(0, max_evaluations - evaluations_to_prepare(problem, kind))
-        num_draws = left / (q.size * evaluations_per_draw(problem, kind))
-    if num_draws * (1 + 1e-9) >= LEAST_ROUNDS * sampler_of(problem, kind).num_samples:
-        return certify_by_draws(problem, q, kind, confidence, num_draws, key=fresh, progress=progress)
+        num_draws = max(0, max_evaluations - before) / (q.size * per_draw)
+    if num_draws * (1 + 1e-9) >= LEAST_ROUNDS * evidence.sampler(problem).num_samples:
+        return certify_by_draws(problem, q, chosen, confidence, num_draws, key=fresh, progress=progress)
     assert max_evaluations is not None
-    left = max(0, max_evaluations - evaluations_to_prepare(problem, kind))
-    num_pairs = int(left / (NUM_DRAWS * evaluations_per_draw(problem, kind)))
+    num_pairs = int(max(0, max_evaluations - before) / (NUM_DRAWS * per_draw))
     if num_pairs < (least := least_pairs(confidence)):
-        needed = int(least * NUM_DRAWS * evaluations_per_draw(problem, kind)) + evaluations_to_prepare(problem, kind)
+        needed = int(least * NUM_DRAWS * per_draw) + before
         raise HamqError(
             f"certify: max_evaluations = {max_evaluations:,} buys {NUM_DRAWS:,} draws of {num_pairs} pairs, and a statement "
             f"with confidence {confidence} takes {least}; give at least {needed:,}."
         )
-    return certify_part(problem, q, kind, confidence, num_pairs, key=fresh, progress=progress)
+    return certify_part(problem, q, chosen, confidence, num_pairs, key=fresh, progress=progress)
+
+
+def _drawn(problem: Problem, method: Method | None) -> Method:
+    """The method that was asked for, or the strongest one by draws that applies."""
+    if method is None:
+        return next(name for name, words in METHODS.items() if words.home and evidence_of(name).why_not(problem) is None)
+    if (reason := evidence_of(method).why_not(problem)) is not None:
+        raise HamqError(f"certify: method={method!r} {reason}.")
+    return method
 
 
 def _operator(
@@ -98,8 +101,3 @@ def _operator(
         if is_asked_for:
             raise
         return None
-
-
-def _has_independent(problem: Problem) -> bool:
-    """Whether independent draws can be had without masses, whose quadrature costs more than chains and has an error."""
-    return problem.kernel.normal is not None or problem.law == "point"

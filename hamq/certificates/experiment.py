@@ -5,38 +5,25 @@
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.stats import t as student
 
+from hamq.certificates.evidence import AbstractEvidence, evidence_of
 from hamq.certificates.fresh import Seen, Source, draw_round, make_source
 from hamq.certificates.integrand import Integrand, bounded, joined, regressed
-from hamq.certificates.intervals import betting_bound, chain_bound, predicted_width
+from hamq.certificates.methods import Method
 from hamq.certificates.rounding import rounding_of
 from hamq.learning.draws import Progress
 from hamq.problem.problem import Problem
-from hamq.sampling.cell_table import num_evaluations
-from hamq.sampling.hmc import HMC
-from hamq.sampling.iid import IID
 from hamq.solution import Cost
 from hamq.types import Key
 
-Kind = Literal["guaranteed", "asymptotic"]
-PER_ROUND = 100
-"""Independent draws of a pair in one round."""
-PER_CHAIN, NUM_CHAINS = 5, 40
-"""Draws of a chain, and chains of a pair in one round: many short ones, because two of the observations are made up."""
-NUM_LEAPFROG, QUARTER_TURN = 6, 1.6
-"""After a quarter of a turn a draw has forgotten the one before; steps are half as long as elsewhere, because a chain
-that is stuck in a steep place costs a certificate much more than twice its steps."""
 VERIFY = 2**20
 """Number of the first round that verifies: pilots have smaller ones."""
 BLOCK_VALUES = 2**24
 """Values looked at before they are reduced to statistics."""
-EXTREME = 1.25
-"""How much farther than in the pilot the most extreme draws will lie, more or less."""
 EPSILON = 1e-12
 """Of the size of a function: sums are in float64."""
 
@@ -74,12 +61,16 @@ class Experiment(NamedTuple):
     """`level` is the probability with which one bound of one pair may fail."""
 
     problem: Problem
-    kind: Kind
+    method: Method
     level: float
     source: Source
     rules: Rules
     rounding: float = 0.0
     """Of the range of a function: what draws in float32 may be wrong by."""
+
+    @property
+    def evidence(self) -> AbstractEvidence:
+        return evidence_of(self.method)
 
     def prepare(
         self, pairs: Int[np.ndarray, " P"], value: Float[np.ndarray, " S"], num: int, progress: Progress | None
@@ -108,32 +99,15 @@ class Experiment(NamedTuple):
         d = self.problem.grid.dimension
         seen = self._rounds(pairs, functions, range(num), is_pilot=True)
         best = regressed(seen, d) if self.rules.variates else bounded(len(pairs), 0.0)
-        integrand = best
-        if self.kind == "guaranteed":
-            integrand = bounded(len(pairs), 1 / d if self.rules.variates and seen.conditional is not None else 0.0)
+        integrand = self.evidence.integrand(best, 1 / d if self.rules.variates and seen.conditional is not None else 0.0)
         f, of_best = integrand.values(seen, d)[:, 0], best.values(seen, d)[:, 0]
         reach = np.abs(f - f.mean(axis=1, keepdims=True)).max(axis=1)
-        spread, inflation = self._spread(f, span)
+        spread, inflation = self.evidence.spread(f, span)
         return of_best.mean(axis=1), of_best.std(axis=1), spread, inflation, reach, integrand, seen.locations, seen.cost
-
-    def _spread(self, f: Float[np.ndarray, "P n"], span: float) -> tuple[np.ndarray, np.ndarray]:
-        """Standard deviation and inflation of each pair; a bet is guarded by one more observation at half of the range."""
-        if self.kind == "guaranteed":
-            n = f.shape[1]
-            return np.sqrt((f.var(axis=1) * n + (span / 2) ** 2) / (n + 1)), np.ones(len(f))
-        spread = f.std(axis=1, ddof=1)
-        of_chains = _chain_means(f).var(axis=1, ddof=1)
-        is_constant = spread <= 1e-6 * span
-        return spread, np.where(is_constant, 1, of_chains * PER_CHAIN / np.where(is_constant, 1, spread**2))
 
     def width(self, prepared: Prepared, span: float, draws: Float[np.ndarray, " P"]) -> Float[np.ndarray, " P"]:
         """What the half-width of each pair will be with so many draws, more or less."""
-        if self.kind == "guaranteed":
-            return predicted_width(prepared.spread, span, draws, self.level)
-        chains = draws / PER_CHAIN
-        within = prepared.spread**2 * prepared.inflation / PER_CHAIN * chains
-        variance = (within + 2 * np.maximum(EXTREME * prepared.reach, span / 2) ** 2) / (chains + 1)
-        return student.isf(self.level, chains + 1) * np.sqrt(variance / (chains + 2))
+        return self.evidence.width(prepared.spread, prepared.reach, prepared.inflation, span, draws, self.level)
 
     def bounds(
         self,
@@ -165,12 +139,7 @@ class Experiment(NamedTuple):
         self, f: Float[np.ndarray, "P n"], half: float, size: float, spread: Float[np.ndarray, " P"]
     ) -> Float[np.ndarray, " P"]:
         """From above, of f between −half and half (its mean, at least), part of a function as large as `size`."""
-        ends = np.full(len(f), half)
-        if self.kind == "guaranteed":
-            bound = betting_bound(f, -ends, ends, spread, self.level)
-        else:
-            seen = np.minimum(f.min(axis=1), -half), np.maximum(f.max(axis=1), half)
-            bound = np.minimum(chain_bound(_chain_means(f), *seen, self.level), half)
+        bound = self.evidence.bound(f, half, spread, self.level)
         return bound + self.rounding * 2 * half + EPSILON * size
 
     def _fresh(
@@ -193,7 +162,7 @@ class Experiment(NamedTuple):
         """Several rounds as one; pilots are located, and look at Stein's functions also where they have no known range."""
         states, actions = np.divmod(pairs, self.problem.num_actions)
         source = self.source
-        if self.kind == "guaranteed" and not is_pilot:
+        if not self.evidence.uses_stein and not is_pilot:
             source = source._replace(uses_stein=False)
         rounds = [draw_round(source, states, actions, functions, number, keeps_locations=is_pilot) for number in numbers]
         *tables, costs = zip(*rounds, strict=True)
@@ -201,52 +170,11 @@ class Experiment(NamedTuple):
         return Seen(*joined_tables, cost=_total(costs))
 
 
-def make_experiment(problem: Problem, kind: Kind, level: float, rules: Rules, *, key: Key) -> tuple[Experiment, Cost]:
-    """With the sampler of its kind, and what preparing that cost."""
-    sampler = sampler_of(problem, kind)
+def make_experiment(problem: Problem, method: Method, level: float, rules: Rules, *, key: Key) -> tuple[Experiment, Cost]:
+    """With the sampler of its method, and what preparing that cost."""
+    sampler = evidence_of(method).sampler(problem)
     source, cost = make_source(problem, sampler, sampler.num_samples, rules.variates, rules.coupled, key=key)
-    return Experiment(problem, kind, level, source, rules, rounding_of(problem)), cost
-
-
-def sampler_of(problem: Problem, kind: Kind) -> HMC | IID:
-    """The sampler of one round."""
-    is_normal = problem.kernel.normal is not None
-    if kind == "asymptotic":
-        return chains_of(problem)
-    # A node that was drawn from its mass does not say where in its cell the state is: no conditional expectations.
-    draws_points = is_normal and not problem.is_product and problem.law != "point"
-    return IID(PER_ROUND, "rejection" if draws_points else None)
-
-
-def chains_of(problem: Problem) -> HMC:
-    """Chains of one round, begun away from the modes."""
-    step = None if problem.kernel.normal is None else QUARTER_TURN / NUM_LEAPFROG
-    return HMC(PER_CHAIN * NUM_CHAINS, NUM_LEAPFROG, step, num_chains=NUM_CHAINS, calibrate=False, dispersed=True)
-
-
-def evaluations_per_draw(problem: Problem, kind: Kind) -> float:
-    """Density and gradient evaluations that one draw takes, rather too many; independent draws count as one each."""
-    if kind == "guaranteed":
-        return 1.0
-    sampler = chains_of(problem)
-    transitions = (sampler.num_warmup + PER_CHAIN) / PER_CHAIN
-    # Besides: the gradient of Stein's functions, the start of a chain, and where modes are searched these, the jumps, and
-    # the table of cells that they are proposed from, which every round makes anew.
-    others = 2.3
-    if problem.kernel.normal is None:
-        others = 10.0 + num_evaluations(problem.grid.dimension) / sampler.num_samples
-    return transitions * (sampler.gradients_per_draw(problem) + 1) + others
-
-
-def evaluations_to_prepare(problem: Problem, kind: Kind) -> int:
-    """What a step size and the look for jumps take before the first draw, rather too many: tables of pairs, and chains."""
-    if kind == "guaranteed" or problem.kernel.normal is not None:
-        return 0
-    return 420 * num_evaluations(problem.grid.dimension) + 130_000
-
-
-def _chain_means(f: Float[np.ndarray, "P n"]) -> Float[np.ndarray, "P m"]:
-    return f.reshape(len(f), -1, PER_CHAIN).mean(axis=2)
+    return Experiment(problem, method, level, source, rules, rounding_of(problem)), cost
 
 
 def _blocks(pairs: Int[np.ndarray, " P"], values: int) -> Iterator[Int[np.ndarray, " B"]]:

@@ -13,7 +13,8 @@ import numpy as np
 from jaxtyping import Float
 
 from hamq.certificates.certificate import PartialCertificate
-from hamq.certificates.experiment import ALL_RULES, Kind, make_experiment
+from hamq.certificates.experiment import ALL_RULES, make_experiment
+from hamq.certificates.methods import Method
 from hamq.certificates.order_statistics import quantile_bound
 from hamq.certificates.sampled import judge
 from hamq.learning.draws import Progress
@@ -33,7 +34,7 @@ def least_pairs(confidence: float) -> int:
 def certify_part(
     problem: Problem,
     q: Float[np.ndarray, "S A"],
-    kind: Kind,
+    method: Method,
     confidence: float,
     num_pairs: int,
     *,
@@ -45,7 +46,7 @@ def certify_part(
     # With replacement: independent draws, as the order statistics want them.
     looked_at, times = np.unique(np_generator(pick_key).integers(q.size, size=num_pairs), return_counts=True)
     risk = 1 - confidence
-    experiment, cost = make_experiment(problem, kind, risk / 2 / (2 * len(looked_at)), ALL_RULES, key=draw_key)
+    experiment, cost = make_experiment(problem, method, risk / 2 / (2 * len(looked_at)), ALL_RULES, key=draw_key)
     pilot_rounds, rounds = 1, max(2, NUM_DRAWS // experiment.source.per_round - 1)
     prepared = experiment.prepare(looked_at, judged.value, pilot_rounds, progress)
     functions, counts = np.stack([judged.value] * 2), np.full(len(looked_at), rounds)
@@ -58,7 +59,7 @@ def certify_part(
         residuals = np.where(judged.ended[looked_at // problem.num_actions], np.abs(own), residuals)
     return PartialCertificate(
         problem=problem,
-        method=kind,
+        method=method,
         confidence=confidence,
         share=SHARE,
         residual=quantile_bound(np.repeat(residuals, times), share=SHARE, confidence=1 - risk / 2),

@@ -15,7 +15,8 @@ from jaxtyping import Bool, Float
 
 from hamq.certificates.bracket import Bracket, make_certificate
 from hamq.certificates.certificate import Certificate
-from hamq.certificates.experiment import ALL_RULES, Experiment, Kind, Prepared, Rules, make_experiment
+from hamq.certificates.experiment import ALL_RULES, Experiment, Prepared, Rules, make_experiment
+from hamq.certificates.methods import Method
 from hamq.certificates.proposal import Pilot, Proposal, correct, propose
 from hamq.learning.backup import make_stock
 from hamq.learning.draws import PairDraws, Progress
@@ -68,7 +69,7 @@ def judge(problem: Problem, q: Float[np.ndarray, "S A"]) -> Judged:
 def certify_by_draws(
     problem: Problem,
     q: Float[np.ndarray, "S A"],
-    kind: Kind,
+    method: Method,
     confidence: float,
     num_draws: float,
     *,
@@ -79,14 +80,14 @@ def certify_by_draws(
     """`num_draws` per pair on average, the pilot's included."""
     began, judged = time.perf_counter(), judge(problem, q)
     level = (1 - confidence) / (2 * q.size + len(q))
-    experiment, cost = make_experiment(problem, kind, level, rules, key=key)
+    experiment, cost = make_experiment(problem, method, level, rules, key=key)
     proposal, prepared, draws = proposed(judged, experiment, num_draws, progress)
     verified, spent = verify(judged, experiment, proposal, prepared, progress)
     bracket = bracket_of(judged, proposal, verified)
     cost = cost.plus(prepared.cost).plus(spent)
     return make_certificate(
         problem, q, judged.rewards, judged.ended, bracket,
-        method=kind, confidence=confidence, draws=draws, cost=cost, began=began,
+        method=method, confidence=confidence, draws=draws, cost=cost, began=began,
     )  # fmt: skip
 
 

@@ -9,17 +9,13 @@ import numpy as np
 from jaxtyping import Float
 
 from hamq.certificates.certificate import rounded_down, rounded_up
+from hamq.certificates.methods import METHODS
 from hamq.report.cards import FactsCard
 from hamq.report.facts import COSTS, Facts
 from hamq.report.layers import TableLayer
 from hamq.runs.certificate import RunCertificate
 
 ERROR_BOUND, LOSS_BOUND = "Error bound", "Loss bound"
-METHODS = {
-    "exact": "by sums over all next states",
-    "guaranteed": "by independent draws, whatever their law",
-    "asymptotic": "by chains, as their number grows",
-}
 
 
 def certificate_layers(
@@ -31,7 +27,9 @@ def certificate_layers(
     assert found.policy_loss is not None
     off = found.errors(q)
     given = {"points": tuple(int(n) for n in points), "floor": 0.0, "run": run}
-    sure = "" if found.method == "exact" else f" With {rounded_down(found.confidence)} confidence in all states at once."
+    sure = (
+        "" if not METHODS[found.method].sure else f" With {rounded_down(found.confidence)} confidence in all states at once."
+    )
     return [
         TableLayer(ERROR_BOUND, off, about=f"Certified bound of |Q − Q*|, the largest over the actions.{sure}", **given),
         TableLayer(LOSS_BOUND, found.policy_loss, about=f"Certified bound of what the greedy policy loses.{sure}", **given),
@@ -45,8 +43,8 @@ def certificate_card(found: RunCertificate) -> FactsCard:
     spent = [f"{getattr(found.cost, name):,} {word}" for name, word in COSTS.items() if getattr(found.cost, name)]
     facts: Facts = [
         *_bounds(found),
-        ("Confidence", "1: nothing was drawn" if found.method == "exact" else rounded_down(found.confidence)),
-        ("Method", f"{found.method}, {METHODS[found.method]}"),
+        ("Confidence", "1: nothing was drawn" if not METHODS[found.method].sure else rounded_down(found.confidence)),
+        ("Method", f"{found.method}, {METHODS[found.method].how}"),
         ("Draws", f"{found.draws:,.0f} fresh ones per pair" if found.draws else "none"),
         ("Cost", ", ".join(spent) or "exact sums: nothing was drawn"),
         ("Time", f"{found.seconds:.1f} s"),

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from hamq.certificates.certificate import METHODS, Certificate, Method, PartialCertificate
+from hamq.certificates.certificate import Certificate, PartialCertificate
+from hamq.certificates.methods import METHODS, Method
 from hamq.runs.encoding import encode_arrays, encode_json, is_number, plain
 from hamq.runs.errors import damaged
 from hamq.runs.manifest import package_versions
@@ -118,7 +119,7 @@ def _is_sound(name: str, value: Any) -> bool:
     if name in ("sentence", "is_vacuous"):
         return isinstance(value, str if name == "sentence" else bool)
     if name == "method":
-        return value in METHODS
+        return isinstance(value, str) and value in METHODS
     if name in ("cost", "versions"):
         is_named = isinstance(value, dict) and (name == "versions" or set(value) == set(Cost._fields))
         return is_named and all(type(entry) is (str if name == "versions" else int) for entry in value.values())

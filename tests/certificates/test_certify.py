@@ -10,7 +10,7 @@ import hamq
 from hamq.certificates import certify as module
 from hamq.certificates.certificate import Certificate
 from hamq.certificates.certify import certify
-from hamq.certificates.experiment import evaluations_per_draw, evaluations_to_prepare
+from hamq.certificates.evidence import evidence_of
 from hamq.exact.value_iteration import solve_exact
 from hamq.problem import zoo
 from hamq.problem.grid import Grid
@@ -109,8 +109,8 @@ def test_the_strongest_method_that_applies_is_taken(sampled):
     certify(zeros(user), user, method="asymptotic", max_evaluations=many)
     kind, draws = sampled[2]
     assert kind == "asymptotic"
-    left = many - evaluations_to_prepare(user, "asymptotic")
-    assert draws == pytest.approx(left / 84 / evaluations_per_draw(user, "asymptotic"))
+    left = many - evidence_of("asymptotic").evaluations_to_prepare(user)
+    assert draws == pytest.approx(left / 84 / evidence_of("asymptotic").evaluations_per_draw(user))
     certify(zeros(product), product, method="guaranteed")
     assert sampled[3] == ("guaranteed", 1000)
 
@@ -122,7 +122,7 @@ def test_small_budgets_say_what_is_missing(sampled, kind):
     with pytest.raises(ValueError, match=r"max_evaluations = 100 buys .* takes 72; give at least [\d,]+\.$") as refused:
         certify(zeros(problem), problem, method=kind, max_evaluations=100)
     needed = int(str(refused.value).rsplit(" ", 1)[1].rstrip(".").replace(",", ""))
-    assert needed == pytest.approx(72_000 * evaluations_per_draw(problem, kind), rel=1e-3)
+    assert needed == pytest.approx(72_000 * evidence_of(kind).evaluations_per_draw(problem), rel=1e-3)
     certify(zeros(problem), problem, method=kind, max_evaluations=needed)
     assert sampled == [(kind, 72)]
 
@@ -165,8 +165,8 @@ def test_the_budget_is_kept(kernel, kind):
     problem = pose(kernel)
     q = np.random.default_rng(0).normal(size=(problem.num_states, problem.num_actions))
     for num_draws in (600, 1000):
-        budget = int(np.ceil(q.size * num_draws * evaluations_per_draw(problem, kind)))
-        budget += evaluations_to_prepare(problem, kind)
+        budget = int(np.ceil(q.size * num_draws * evidence_of(kind).evaluations_per_draw(problem)))
+        budget += evidence_of(kind).evaluations_to_prepare(problem)
         found = certify(q, problem, method=kind, max_evaluations=budget)
         spent = found.cost.density_evaluations + found.cost.gradient_evaluations
         assert isinstance(found, Certificate)

@@ -18,7 +18,7 @@ from tests.learning.cut_densities import CUT, SMOOTH, masses_of, problem_of, sol
 
 def test_identities_are_not_used_across_jumps():
     """The problem of the test below, and one of its shape: they share programs."""
-    same = {"kind": "asymptotic", "level": 1e-4, "rules": ALL_RULES, "key": jr.key(0)}
+    same = {"method": "asymptotic", "level": 1e-4, "rules": ALL_RULES, "key": jr.key(0)}
     cut, _ = make_experiment(problem_of(CUT, points=11), **same)
     smooth, _ = make_experiment(problem_of(SMOOTH, points=11), **same)
     assert (cut.source.uses_stein, smooth.source.uses_stein) == (False, True)

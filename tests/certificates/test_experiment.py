@@ -11,7 +11,8 @@ from scipy.stats import binom
 
 from hamq.certificates import experiment as module
 from hamq.certificates import sampled
-from hamq.certificates.experiment import ALL_RULES, PER_CHAIN, Experiment, Rules
+from hamq.certificates.chains import PER_CHAIN
+from hamq.certificates.experiment import ALL_RULES, Experiment, Rules
 from hamq.certificates.fresh import Seen, Source
 from hamq.certificates.sampled import bracket_of, certify_by_draws, judge, proposed, verify
 from hamq.problem.problem import Problem
@@ -181,7 +182,7 @@ def test_pilots_that_saw_one_value_do_not_bet_everything(drawing):
     """A spread of 0 is guarded by half of the range, seen once."""
     drawing()
     operator, _ = posed("goes on")
-    spread, _ = experiment(operator.problem, "guaranteed")._spread(np.zeros((2, 99)), 4.0)
+    spread, _ = experiment(operator.problem, "guaranteed").evidence.spread(np.zeros((2, 99)), 4.0)
     np.testing.assert_allclose(spread, np.sqrt(4 / 100))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from hamq.certificates import partial as module
 from hamq.certificates.certify import certify
-from hamq.certificates.experiment import evaluations_per_draw
+from hamq.certificates.evidence import evidence_of
 from hamq.certificates.order_statistics import quantile_bound
 from hamq.certificates.partial import NUM_DRAWS, SHARE, certify_part, least_pairs
 from hamq.certificates.sampled import judge
@@ -117,7 +117,7 @@ def test_share_of_all_pairs_is_right(kind):
     """Real draws of 200 of 800 pairs: at most 5 % of all pairs have a larger residual, as the exact operator says."""
     problem = pose("correlated", "cell", (20, 20))
     q = np.random.default_rng(0).normal(size=(400, 2))
-    budget = math.ceil(200 * NUM_DRAWS * evaluations_per_draw(problem, kind))
+    budget = math.ceil(200 * NUM_DRAWS * evidence_of(kind).evaluations_per_draw(problem))
     found = certify(q, problem, method=kind, max_evaluations=budget, key=5)
     assert found.num_pairs == 200
     spent = found.cost.density_evaluations + found.cost.gradient_evaluations

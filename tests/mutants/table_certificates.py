@@ -114,7 +114,7 @@ CERTIFICATE_MUTANTS = [
     ),
     Mutant(
         "bet-not-guarded",
-        "hamq/certificates/experiment.py",
+        "hamq/certificates/independent.py",
         old="np.sqrt((f.var(axis=1) * n + (span / 2) ** 2) / (n + 1))",
         new="f.std(axis=1)",
         tests=(f"{EXPERIMENT}::test_pilots_that_saw_one_value_do_not_bet_everything",),
@@ -219,9 +219,9 @@ CERTIFICATE_MUTANTS = [
     ),
     Mutant(
         "masses-taken-for-independent-draws",
-        "hamq/certificates/certify.py",
-        old='return problem.kernel.normal is not None or problem.law == "point"',
-        new="return True",
+        "hamq/certificates/independent.py",
+        old='if problem.kernel.normal is not None or problem.law == "point":',
+        new="if True:",
         tests=(f"{CERTIFY}::test_the_strongest_method_that_applies_is_taken",),
     ),
     Mutant(

@@ -1,9 +1,10 @@
 """`hamq certify`: how far the table of a run is from Q*, and what its policy loses, with stated confidence."""
 
 import dataclasses
-from typing import Any, Literal
+from typing import Any
 
 import hamq
+from hamq.certificates.methods import Method, strength
 from hamq.cli.messages import make_console, make_table, print_json, say, tell
 from hamq.cli.parsing import Command, Request
 from hamq.errors import HamqError
@@ -17,7 +18,7 @@ class CertifyOptions:
     """Probability, over the draws that certify, with which all bounds hold at once."""
     max_evaluations: int | None = None
     """Of the density and its gradient, a draw as one; None: 1,000 draws per pair. Too few: a statement about most pairs."""
-    method: Literal["exact", "guaranteed", "asymptotic"] | None = None
+    method: Method | None = None
     """By sums without a draw, by independent draws, or by chains; None: the strongest that applies."""
     seed: int = 0
     """Of the draws that certify; they are others than those that solved."""
@@ -65,13 +66,11 @@ def run(request: Request) -> int:
 
 def _says_more(kept: Any, new: Any) -> bool:
     """Whether it is a bound where the new one is none, or a smaller one by a method as strong, as surely."""
-    from hamq.certificates.certificate import METHODS
-
     if not kept.is_bound or kept.error is None:
         return False
     if isinstance(new, hamq.PartialCertificate) or new.is_vacuous:
         return True
-    is_as_strong = METHODS.index(kept.method) <= METHODS.index(new.method) and kept.confidence >= new.confidence
+    is_as_strong = strength(kept.method) <= strength(new.method) and kept.confidence >= new.confidence
     return is_as_strong and kept.error < new.error
 
 
