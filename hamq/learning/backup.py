@@ -3,10 +3,15 @@
 Draws are kept for any number of backups (`Stock`), or made and used up call by call (`Recipe`): fresh ones in every
 iteration, or the same ones again from their keys, where they do not fit into memory. The sum over draws is the last axis and
 stays inside one tile, so that its bits do not depend on the batching.
+
+XLA gives such a sum one core of a CPU, and runs what one thread asks for in turn. So the tiles of a large stock are divided
+among threads, whose shares have one shape and one program.
 """
 
+import concurrent.futures
 import functools
 import math
+import os
 from typing import Any, NamedTuple
 
 import jax
@@ -22,9 +27,21 @@ from hamq.learning.layout import Rows, lay_out, over_tiles
 from hamq.learning.selection import Pairs
 from hamq.problem.grid import Grid
 from hamq.problem.problem import Problem
+from hamq.problem.programs import program
 from hamq.sampling.draws import AbstractSampler, Info
 from hamq.solution import Cost
 from hamq.types import Key, Law, is_cpu
+
+SHARED = 2**20
+"""Draws from which on the cores of a CPU share a backup: it then takes longer than to call threads."""
+
+
+class Share(NamedTuple):
+    """Some tiles of a stock, from tile `start` on."""
+
+    start: int
+    locations: Shaped[Array, "some tile K *d n"]
+    weights: Float[Array, "some tile K n"] | None
 
 
 class Stock(NamedTuple):
@@ -35,10 +52,14 @@ class Stock(NamedTuple):
     weights: Float[Array, "tiles tile K n"] | None
     rows: Rows
     devices: Devices
+    shares: tuple[Share, ...] = ()
+    """The same draws once more, not copied, for the threads of a CPU."""
 
     def dealt(self, problem: Problem, value: Float[Array, " S"]) -> Float[Array, "tiles tile K"]:
         """Σ_i w_i V(s'_i) of every pair, where it lives; V is known to all devices."""
         parts = self.devices.parts
+        if len(self.shares) > 1:
+            return self.devices.dealt([_expected_in_threads(problem, self.shares, len(self.locations), value)])
         weights = [None] * len(self.devices.own) if self.weights is None else parts(self.weights)
         given = zip(parts(self.locations), weights, parts(value), strict=True)
         return self.devices.dealt([_expected(problem.grid, problem.law, *own) for own in given])
@@ -84,7 +105,31 @@ def make_recipe(
 
 
 def stock_of(drawn: Drawn, devices: Devices | None = None) -> Stock:
-    return Stock(drawn.locations, drawn.weights, drawn.rows, devices or own_device())
+    return _stock(drawn.locations, drawn.weights, drawn.rows, devices or own_device())
+
+
+def _stock(locations: Array, weights: Array | None, rows: Rows, devices: Devices) -> Stock:
+    """With a share for every thread that will back it up."""
+    num, size = _division(locations.shape)
+    if num == 1 or not is_cpu() or devices.num > 1:
+        return Stock(locations, weights, rows, devices)
+
+    def share(start: int) -> Share:
+        def part(table):
+            return None if table is None else jax.device_put(np.asarray(table)[start : start + size], devices.own[0])
+
+        return Share(start, part(locations), part(weights))
+
+    # All have one size: the last one begins where it ends with the tiles, some of which are then in two shares.
+    starts = [min(i * size, len(locations) - size) for i in range(num)]
+    return Stock(locations, weights, rows, devices, tuple(share(start) for start in starts))
+
+
+def _division(shape: tuple[int, ...]) -> tuple[int, int]:
+    """(how many threads share the tiles of draws of this shape, tiles of each)."""
+    num = os.cpu_count() or 1
+    size = -(-shape[0] // num)
+    return (1, shape[0]) if math.prod(shape) < SHARED else (-(-shape[0] // size), size)
 
 
 def draw_stock(
@@ -103,7 +148,7 @@ def draw_stock(
     draws = Drawing(problem, sampler, rows, devices, key, coupled, progress)
     (locations, weights), info = draws.each(lambda made, _: ((made.locations, made.weights), made.info))
     info = drawing.checked_info(problem, *pairs, rows, info, devices)
-    return Stock(locations, weights, rows, devices), info, drawing.cost_of(info, locations.shape[-1])
+    return _stock(locations, weights, rows, devices), info, drawing.cost_of(info, locations.shape[-1])
 
 
 def make_stock(draws: PairDraws) -> Stock:
@@ -120,7 +165,7 @@ def make_stock(draws: PairDraws) -> Stock:
 
     logs = draws.log_weights
     is_even = logs is None or bool(np.all(np.asarray(logs) == np.asarray(logs)[:1, :1, :1]))
-    return Stock(tiles(draws.locations), None if is_even else tiles(np.exp(np.asarray(logs))), rows, devices)
+    return _stock(tiles(draws.locations), None if is_even else tiles(np.exp(np.asarray(logs))), rows, devices)
 
 
 def expected_values(problem: Problem, draws: PairDraws, value: Float[np.ndarray, " S"]) -> Float[np.ndarray, "drawn K"]:
@@ -136,6 +181,29 @@ def single(value: Float[np.ndarray, "*J S"]) -> Float[np.ndarray, "*J S"]:
 def _first(weights: Any) -> Any:
     """As one tile."""
     return None if weights is None else weights[None]
+
+
+def _expected_in_threads(problem: Problem, shares: tuple[Share, ...], num_tiles: int, value: Array) -> np.ndarray:
+    """`_expected` of all tiles; the caller's thread does one of the shares."""
+    first, is_double = shares[0], bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+    job, trace = ("expected", problem.grid, problem.law), functools.partial(_expected, problem.grid, problem.law)
+    run = program(job, (), trace, first.locations, first.weights, value)
+
+    def of(share: Share) -> np.ndarray:
+        with jax.enable_x64(is_double):  # a setting of the thread
+            return np.asarray(run(share.locations, share.weights, value))
+
+    others = [_threads().submit(of, share) for share in shares[1:]]
+    parts = [of(first), *(other.result() for other in others)]
+    found = np.empty((num_tiles, *parts[0].shape[1:]), parts[0].dtype)
+    for share, part in zip(shares, parts, strict=True):
+        found[share.start : share.start + len(part)] = part
+    return found
+
+
+@functools.lru_cache(maxsize=1)
+def _threads() -> concurrent.futures.ThreadPoolExecutor:
+    return concurrent.futures.ThreadPoolExecutor(os.cpu_count(), "hamq-backup")
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))

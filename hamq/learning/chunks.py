@@ -275,14 +275,18 @@ class Chains:
             return part(self.chunk, 0)
 
         size = math.gcd(self.chunk, NOISE_BLOCK)
+        block = jax.jit(functools.partial(part, size), inline=True)  # traced once, for its shapes and for the loop
 
         def fill(number, made):
-            start, noise = part(size, number * size)
+            start, noise = block(number * size)
             put = functools.partial(jax.lax.dynamic_update_slice_in_dim, start_index=number * size, axis=0)
             return start, jax.tree.map(put, made[1], noise)
 
-        shapes = jax.eval_shape(lambda: part(self.chunk, 0))
-        room = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
+        start, noise = jax.eval_shape(block, jax.ShapeDtypeStruct((), np.int32))
+        room = (
+            jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), start),
+            jax.tree.map(lambda a: jnp.zeros((self.chunk, *a.shape[1:]), a.dtype), noise),
+        )
         return jax.lax.fori_loop(0, -(-count // size), fill, room)
 
     def noise_of_rows(self, key: Array, streams: Array, first: Array, count: Array) -> tuple[StartNoise, ChainNoise]:

@@ -162,6 +162,7 @@ def choose_state(condition: Bool[Array, "*B"], new: ChainState, old: ChainState)
 def scan_some(body: Callable, start: Any, xs: Any, count: Int[Array, ""] | int) -> tuple[Any, Any]:
     """`jax.lax.scan` that ends after `count` of the inputs, a value; what it does not reach stays 0."""
     num = len(jax.tree.leaves(xs)[0])
+    body = jax.jit(body, inline=True)  # traced once, for its shapes and for the loop
     _, made = jax.eval_shape(body, start, jax.tree.map(lambda a: a[0], xs))
     room = jax.tree.map(lambda one: jnp.zeros((num, *one.shape), one.dtype), made)
 

@@ -80,11 +80,13 @@ def _product_mode(potential: AbstractPotential, normal: Normal) -> Modes:
         return _single(potential, potential.lift(normal.mean), normal.factor, 1 / normal.factor, 0)
     lower, width = potential.lower, potential.upper - potential.lower
     m, v = (normal.mean - lower) / width, (normal.factor / width) ** 2
-    t = _wall_start(m, v)
-    for _ in range(NUM_NEWTON):
+
+    def newton(_, t):
         slope = (t - m) / v - 1 / t + 1 / (1 - t)
         bend = 1 / v + 1 / t**2 + 1 / (1 - t) ** 2
-        t = t - slope / (bend + jnp.abs(slope) * jnp.sqrt(bend))
+        return t - slope / (bend + jnp.abs(slope) * jnp.sqrt(bend))
+
+    t = jax.lax.fori_loop(0, NUM_NEWTON, newton, _wall_start(m, v))
     curvature = (t * (1 - t)) ** 2 / v + (1 - 2 * t) ** 2 + 2 * t * (1 - t)
     y = jnp.where(potential.circle, normal.mean, jnp.log(t) - jnp.log1p(-t))
     std = jnp.where(potential.circle, normal.factor, 1 / jnp.sqrt(curvature))
