@@ -24,6 +24,8 @@ REMEDIES = {
     "tail_ess": "raise num_samples, or change num_leapfrog so that draws do not return to where they were",
 }
 """What to do, the gravest cause first."""
+OF_CUT = "draw with IID or Importance there, which cross what chains cannot"
+"""What to do about chains that never moved where a density jumps or is zero."""
 WORDS = {
     "divergent": "with trajectories of no finite energy",
     "stuck": "with chains that never moved",
@@ -66,6 +68,7 @@ class ChainDiagnosis:
     by_pair             the numbers, `[P]` each (`ChainNumbers`)
     rhat_limit          what the largest R̂ of so many pairs exceeds in one diagnosis of 1000, if draws are worth 400
     cost                draws, density and gradient evaluations that were spent
+    is_cut              the density was seen to jump, or to be zero in a part of the box
     """
 
     problem: Problem
@@ -76,6 +79,7 @@ class ChainDiagnosis:
     num_draws: int
     rhat_limit: float
     cost: Cost
+    is_cut: bool = False
 
     @property
     def num_pairs(self) -> int:
@@ -90,7 +94,8 @@ class ChainDiagnosis:
     def limits(self) -> dict[str, float]:
         """What each number must keep to, by name: ESS at least, all others at most."""
         return {
-            "divergent": 0.0,
+            # Where a density is zero, trajectories that end there are rejected, as they must be.
+            "divergent": 1.0 if self.is_cut else 0.0,
             "stuck": 0.0,
             "uncrossed": 0.0,
             "rhat": self.rhat_limit,
@@ -128,12 +133,12 @@ class ChainDiagnosis:
             return (
                 f"{self.problem.name}: the chains agree in {self._seen}: R̂ is at most {numbers.rhat.max():.3f}, and "
                 f"{total:,} draws are worth at least {numbers.bulk_ess.min():,.0f} (tails {numbers.tail_ess.min():,.0f}); "
-                "no chain is stuck, and none diverged."
+                f"no chain is stuck, {self._ends}."
             )
         flags = {name: flag for name, flag in self.flags.items() if flag.any()}
         causes = [f"{flag.sum():,} {WORDS[name].format(limit=self.limits[name])}" for name, flag in flags.items()]
         gravest = next(name for name in REMEDIES if name in flags)
-        remedy = REMEDIES[gravest]
+        remedy = OF_CUT if self.is_cut and gravest == "stuck" else REMEDIES[gravest]
         if total < MIN_ESS and gravest.endswith("ess"):
             remedy = f"{total} draws cannot be worth {MIN_ESS:g}; raise num_samples"
         num = int(self.is_flagged.sum())
@@ -141,6 +146,13 @@ class ChainDiagnosis:
             f"{self.problem.name}: {num:,} of {self._seen} {'is' if num == 1 else 'are'} suspect: {', '.join(causes)} "
             f"(worst at {self.pair_name(self.worst(gravest))}); {remedy}."
         )
+
+    @property
+    def _ends(self) -> str:
+        share = float(self.by_pair.divergent.max())
+        if not share:
+            return "and none diverged"
+        return f"and up to {share:.0%} of a pair's trajectories were rejected because they ended where the density is zero"
 
     @property
     def _seen(self) -> str:

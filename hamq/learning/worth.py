@@ -45,7 +45,11 @@ class Worth(NamedTuple):
     @property
     def is_poor(self) -> bool:
         """Whether the table should not be believed: too many pairs are poor, or the error to expect is too large."""
-        return self.num_poor > TOLERATED * self.num_pairs or self.is_far
+        return self.has_poor_pairs or self.is_far
+
+    @property
+    def has_poor_pairs(self) -> bool:
+        return self.num_poor > TOLERATED * self.num_pairs
 
     @property
     def is_far(self) -> bool:
@@ -60,8 +64,10 @@ class Worth(NamedTuple):
         said += [" and ".join(parts)] if parts else []
         if self.errors is not None:
             more = f", more than the {ALLOWED:.0%} that are allowed" if self.is_far else ""
-            rare = f"{self.errors.rare:.1%} in one solve of twenty"
-            said.append(f"the expected error of Q is {self.errors.total:.1%} of the range of V ({rare}){more}")
+            # Too few draws of a pair do not know how far off they are.
+            least = "at least " if self.has_poor_pairs else ""
+            rare = "" if least else f" ({self.errors.rare:.1%} in one solve of twenty)"
+            said.append(f"the expected error of Q is {least}{self.errors.total:.1%} of the range of V{rare}{more}")
         return "; ".join([*said, self.remedy] if self.is_poor else said)
 
 

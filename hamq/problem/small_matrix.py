@@ -15,6 +15,8 @@ from jaxtyping import Array, Float
 
 MAX_UNROLLED = 6
 """Loops over k are written out up to this dimension: 4 times faster to run, and slower to compile the larger d is."""
+ROUNDING = 1e-5
+"""Of the entries of a matrix: what factorisations in float32 may lose of them."""
 
 
 def cholesky(matrix: Float[Array, "d d"]) -> Float[Array, "d d"]:
@@ -75,13 +77,14 @@ def raised_cholesky(matrix: Float[Array, "d d"], least: float) -> Float[Array, "
     """Lower L with L·Lᵀ = matrix + τ·I and no eigenvalue below `least`, for any finite symmetric matrix.
 
     τ is 0 where the matrix allows it, `least` where it is positive semi-definite, else the first of four growing shifts; the
-    last is d·max|A| + least, more than any negative eigenvalue. (Taking |eigenvalues| instead needs an eigensolver, which
-    costs a hundred Cholesky factorisations.)
+    last is d·max|A| + least, and a little more for rounding: more than any negative eigenvalue. (Taking |eigenvalues|
+    instead needs an eigensolver, which costs a hundred Cholesky factorisations.)
     """
     d = matrix.shape[0]
     identity = jnp.eye(d, dtype=matrix.dtype)
-    bound = d * jnp.max(jnp.abs(matrix)) + least
-    shifts = jnp.stack([jnp.zeros_like(bound), jnp.full_like(bound, least), bound / 64, bound / 16, bound / 4, bound])
+    largest = d * jnp.max(jnp.abs(matrix))
+    bound, last = largest + least, (1 + ROUNDING) * largest + least
+    shifts = jnp.stack([jnp.zeros_like(bound), jnp.full_like(bound, least), bound / 64, bound / 16, bound / 4, last])
     trials = jax.vmap(lambda shift: cholesky(matrix + (shift - least) * identity))(shifts)
     # A failed factorisation is NaN from its first bad row to the last.
     is_enough = jnp.isfinite(trials[:, -1, -1]).at[-1].set(True)

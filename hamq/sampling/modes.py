@@ -29,6 +29,8 @@ NUM_NEWTON = 4
 NUM_CORRELATED_NEWTON = 8
 LEAST_CURVATURE = 0.5
 """Of a mode in units of `_reach`: standard deviations of 1.4 reaches at most."""
+SHARPEST_FALL = -100.0
+"""Curvature in the same units below which the end of a search is the tip of a cusp, whose parabola says nothing."""
 
 
 class Modes(NamedTuple):
@@ -271,6 +273,9 @@ def _square_roots(potential: AbstractPotential, hessian: Float[Array, "d d"]) ->
     reach = jnp.asarray(_reach(potential), hessian.dtype)
     hessian = jnp.where(jnp.isfinite(hessian), hessian, 0)
     scaled = hessian * reach[:, None] * reach[None, :]
+    # U = |u|^0.3 bends downwards on both sides of its minimum, the more the nearer: such axes count as flat.
+    is_tip = jnp.diagonal(scaled) < SHARPEST_FALL
+    scaled = jnp.where(is_tip[:, None] | is_tip[None, :], 0, scaled)
     if isinstance(potential, ReflectPotential):
         root = jnp.diag(jnp.sqrt(jnp.maximum(jnp.abs(jnp.diagonal(scaled)), LEAST_CURVATURE)))
     else:

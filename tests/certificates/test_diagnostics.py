@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
@@ -207,6 +208,23 @@ def test_what_is_said(given, said):
     assert said in found.sentence and found.sentence.startswith("swing: ") and found.sentence.endswith(".")
     assert repr(found).startswith("ChainDiagnosis(4 chains of ") and found.sentence in repr(found)
     assert found.is_healthy == ("the chains agree" in found.sentence)
+
+
+def test_trajectories_that_end_in_a_zero_of_the_density_are_no_alarm():
+    found = dataclasses.replace(diagnosis([4, 5], [0, 2], divergent=[0.4, 0.1]), is_cut=True)
+    assert found.is_healthy and "step_size" not in found.sentence
+    assert "up to 40% of a pair's trajectories were rejected because they ended where the density is zero" in found.sentence
+    stuck = dataclasses.replace(diagnosis([4, 5], [0, 2], divergent=[0.4, 0.1], stuck=[0.5, 0]), is_cut=True)
+    assert "1 with chains that never moved" in stuck.sentence and stuck.sentence.endswith("which cross what chains cannot.")
+
+
+def test_a_density_that_ends_inside_of_the_box_is_seen():
+    kernel = hamq.UnnormalizedKernel(lambda next_state, state, action: jnp.where(next_state[0] > 0.13, 0.0, -jnp.inf))
+    problem = hamq.Problem(
+        hamq.Grid(lower=[-1], upper=[1], points=[5]), [0.0, 1.0], kernel, lambda state, action: state[0], discount=0.5
+    )
+    found = diagnose(np.arange(10.0).reshape(5, 2), problem)
+    assert found.is_cut and found.by_pair.divergent.max() > 0 and found.is_healthy, found
 
 
 @pytest.mark.usefixtures("as_user")

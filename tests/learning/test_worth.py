@@ -5,6 +5,7 @@ import pytest
 
 from hamq.learning.backup import make_stock
 from hamq.learning.draws import PairDraws
+from hamq.learning.expected_error import Errors
 from hamq.learning.health import Diagnosis, chains_disagree
 from hamq.learning.selection import all_pairs
 from hamq.learning.worth import worth
@@ -14,12 +15,13 @@ from hamq.sampling.hmc import HMC
 from hamq.sampling.importance import Importance
 
 
-def judged(sampler, locations, weight_share=1.0, stuck=0.0):
+def judged(sampler, locations, weight_share=1.0, stuck=0.0, errors=None):
     problem = zoo.pendulum(points=6, num_actions=2)
     shape = locations.shape[:2]
     diagnosis = Diagnosis(*(np.broadcast_to(np.float32(v), shape) for v in (0.9, stuck, weight_share)))
     stock = make_stock(PairDraws(locations.astype(np.uint8), None))
-    return worth(problem, sampler, (all_pairs(problem),), (stock,), (diagnosis,), np.arange(problem.num_states, dtype=float))
+    value = np.arange(problem.num_states, dtype=float)
+    return worth(problem, sampler, (all_pairs(problem),), (stock,), (diagnosis,), value, errors)
 
 
 SHAPE = (36, 2, 400)
@@ -70,6 +72,14 @@ def test_weights_count():
     assert found is not None and found.median == pytest.approx(8, rel=1e-3) and found.num_few == 72
     assert found.sentence.endswith("use more draws (max_gradients, or num_samples)")
     assert judged(Exhaustive(), independent()) is None
+
+
+def test_few_draws_do_not_know_how_far_off_they_are():
+    errors = Errors(total=0.02, draws=0.02, rare=0.03)
+    enough, few = (judged(Importance(400), independent(), share, errors=errors) for share in (0.9, 0.02))
+    assert enough is not None and few is not None
+    assert enough.sentence.endswith("the expected error of Q is 2.0% of the range of V (3.0% in one solve of twenty)")
+    assert "the expected error of Q is at least 2.0% of the range of V; use more draws" in few.sentence
 
 
 def test_slow_chains_do_not_disagree_by_chance():

@@ -11,6 +11,27 @@ BUDGET = "tests/learning/test_pilot_budget.py"
 
 DENSITY_MUTANTS = [
     Mutant(
+        "tips-of-cusps-are-parabolas",
+        "hamq/sampling/modes.py",
+        old="is_tip = jnp.diagonal(scaled) < SHARPEST_FALL",
+        new="is_tip = jnp.diagonal(scaled) < -jnp.inf",
+        tests=("tests/densities/test_strangers.py::test_a_cusp_in_a_plane_is_drawn_widely",),
+    ),
+    Mutant(
+        "no-room-for-rounding-in-a-shift",
+        "hamq/problem/small_matrix.py",
+        old="ROUNDING = 1e-5",
+        new="ROUNDING = 0.0",
+        tests=("tests/problem/test_small_matrix.py::test_raised_takes_any_finite_matrix",),
+    ),
+    Mutant(
+        "few-draws-claim-to-know-their-error",
+        "hamq/learning/worth.py",
+        old='least = "at least " if self.has_poor_pairs else ""',
+        new='least = ""',
+        tests=(f"{WORTH}::test_few_draws_do_not_know_how_far_off_they_are",),
+    ),
+    Mutant(
         "jumps-calibrated-all-the-same",
         "hamq/learning/identities.py",
         old="return Tuned(dataclasses.replace(sampler, calibrate=False), *spent)",

@@ -7,6 +7,13 @@ DIAGNOSE = "tests/certificates/test_diagnostics.py"
 
 DIAGNOSTIC_MUTANTS = [
     Mutant(
+        "zeros-of-a-density-are-an-alarm",
+        "hamq/certificates/chain_diagnosis.py",
+        old='"divergent": 1.0 if self.is_cut else 0.0,',
+        new='"divergent": 0.0,',
+        tests=(f"{DIAGNOSE}::test_trajectories_that_end_in_a_zero_of_the_density_are_no_alarm",),
+    ),
+    Mutant(
         "chains-not-split",
         "hamq/certificates/chain_statistics.py",
         old="np.concatenate([values[:, :, :half], values[:, :, -half:]], axis=1)",

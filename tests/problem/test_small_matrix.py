@@ -89,7 +89,13 @@ def test_raised_adds_a_multiple_of_the_identity_that_is_enough_and_not_far_too_m
     assert np.all(shifts <= np.maximum(4 * needed, (d * scale + LEAST) / 64) + 1e-9 * scale)
 
 
-@pytest.mark.parametrize("matrix", [np.zeros((3, 3)), -1e20 * np.eye(3), 1e20 * np.ones((3, 3)), np.diag([1e12, 0, -1e-3])])
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        np.zeros((3, 3)), -1e20 * np.eye(3), 1e20 * np.ones((3, 3)), np.diag([1e12, 0, -1e-3]),
+        -1e20 * np.eye(1), -3.7e9 * np.eye(1),
+    ],
+)  # fmt: skip
 def test_raised_takes_any_finite_matrix(matrix):
     factor = batched(raised, matrix[None].astype(np.float32))[0].astype(np.float64)
     assert np.all(np.isfinite(factor))
