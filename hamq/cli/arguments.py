@@ -13,6 +13,7 @@ from hamq.learning.literal import paper_literal
 from hamq.learning.settings import resolve
 from hamq.problem.problem import Problem
 from hamq.runs.config import RunConfig, new_config
+from hamq.runs.flat import assembled, flat
 from hamq.runs.naming import Named
 from hamq.sampling.exhaustive import Exhaustive
 from hamq.sampling.hmc import HMC
@@ -39,7 +40,7 @@ def solve_arguments(request: Request, problem: Problem) -> dict[str, Any]:
     is_literal = asked.pop("literal")
     arguments = asked | {"sampler": None, "completion": MAKERS[asked["completion"]]()}
     if is_literal:
-        arguments |= paper_literal(problem)
+        arguments |= flat(paper_literal(problem))
         arguments |= {name: value for name, value in request.given_in("solve").items() if name in asked}
     arguments["sampler"] = _module(request, "sampler", arguments["sampler"], is_literal)
     arguments["completion"] = _module(request, "completion", arguments["completion"], is_literal)
@@ -47,8 +48,8 @@ def solve_arguments(request: Request, problem: Problem) -> dict[str, Any]:
     if _counts_on_budget(request, arguments):
         arguments["max_gradients"] = default_budget(problem)
     arguments["key"] = arguments.pop("seed")
-    settings = {name: value for name, value in arguments.items() if name not in ("key", "initial")}
-    resolve(problem, default_budget(problem), **settings)  # before anything is computed
+    arguments = assembled(arguments)
+    resolve(problem, **{name: value for name, value in arguments.items() if name not in ("key", "initial")})  # refuse early
     return arguments
 
 

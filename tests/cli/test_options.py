@@ -8,10 +8,11 @@ import pytest
 
 from hamq.cli import options, tensor_options
 from hamq.cli.arguments import MAKERS
-from hamq.completion.completion import Unidentified
+from hamq.completion.completion import Part, Unidentified
+from hamq.completion.selection import Selection
 from hamq.exact.value_iteration import solve_exact
+from hamq.learning.passes import Keeping, Passes, Schedule
 from hamq.learning.q_iteration import solve
-from hamq.learning.settings import Keeping, Part, Schedule, Selection
 from hamq.problem import zoo
 from hamq.problem.problem import LAWS, Problem
 from hamq.problem.zoo.provenance import PRESETS
@@ -22,8 +23,11 @@ from hamq.tensor.solve import solve_tensor
 
 NOT_OPTIONS = {"problem", "exact", "callback", "progress", "resume", "key"}
 """Arguments of `solve` that the command line makes itself; `--seed` is the key."""
+SELECTS = {"selection", "fraction", "completes"}
+"""Fields of completions that are options of `hamq solve` itself, whatever the completion."""
 NOT_GIVEN = {"hmc": {"varies", "judged"}, "iid": {"tolerance"}, "exhaustive": {"tolerance"}}
-"""Fields of samplers that they fill in themselves, or that nobody has to set from the shell."""
+NOT_GIVEN |= {name: SELECTS for name in ("anchors", "nuclear_norm", "soft_impute")}
+"""Fields that are filled in, or that nobody has to set from the shell."""
 
 
 def defaults(function) -> dict:
@@ -42,8 +46,10 @@ def choices(group, name) -> tuple:
 
 def test_solve():
     expected = {name: default for name, default in defaults(solve).items() if name not in NOT_OPTIONS}
+    assert expected.pop("passes") is None
+    expected |= values(Passes())
     found = values(options.SolveOptions())
-    assert found.keys() - expected.keys() == {"seed", "literal"}
+    assert found.keys() - expected.keys() == {"seed", "literal", "selection", "fraction", "complete"}
     assert expected.keys() <= found.keys()
     assert expected.pop("completion") == MAKERS[found["completion"]]()
     assert expected.pop("sampler") is None and found["sampler"] == "hmc"
@@ -53,7 +59,6 @@ def test_solve():
 @pytest.mark.parametrize(
     ("group", "name", "expected"),
     [
-        (options.SolveOptions, "selection", Selection),
         (options.SolveOptions, "complete", Part),
         (options.SolveOptions, "draws", Keeping),
         (options.SolveOptions, "schedule", Schedule),
@@ -63,6 +68,10 @@ def test_solve():
 )
 def test_choices(group, name, expected):
     assert choices(group(), name) == get_args(expected)
+
+
+def test_choices_of_selections():
+    assert set(choices(options.SolveOptions(), "selection")) == {*get_args(Selection), "anchors"}
 
 
 def test_choices_of_walls_laws_and_presets():
