@@ -1,4 +1,4 @@
-"""`solve(devices=2)` against `solve(devices=1)`: seconds, and whether Q has the same bits.
+"""Solves on two devices against those on one: seconds, and whether Q has the same bits.
 
 A CPU is made to look like two devices (XLA's host platform). They are the same cores, so nothing is to be gained here
 that one device does not have already: this measures what dividing the states costs, and that it changes no bit.
@@ -6,7 +6,6 @@ that one device does not have already: this measures what dividing the states co
     python -m benchmarks.devices
 """
 
-import inspect
 import os
 
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2".strip()
@@ -28,8 +27,6 @@ CASES = {
 
 
 def measure(is_full: bool) -> dict:
-    if "devices" not in inspect.signature(hamq.solve).parameters:
-        return {"notes": ["This version of `solve` has no argument `devices`: not measured."]}
     if len(jax.devices()) < 2:
         return {"notes": [f"{len(jax.devices())} device of kind {jax.devices()[0].device_kind}: not measured."]}
     comparisons, claims = [], []
@@ -38,7 +35,7 @@ def measure(is_full: bool) -> dict:
         problem, kept = getattr(hamq.problems, name)(), {}
 
         def solve(devices, problem=problem, options=options, kept=kept):
-            kept[devices] = hamq.solve(problem, key=0, devices=devices, **options).q
+            kept[devices] = hamq.solve(problem, key=0, passes=hamq.Passes(devices=devices), **options).q
 
         found = take_turns({str(n): here(lambda n=n, solve=solve: solve(n)) for n in (2, 1)}, 9 if is_full else 5)
         about = f"{case}, {problem.num_states:,} × {problem.num_actions}"

@@ -29,7 +29,11 @@ def measure(points: int, draws: str, iterations: int, compared: bool) -> dict:
     began = time.perf_counter()
     with Progress() as progress:
         solution = hamq.solve(
-            problem, draws=draws, iterations=iterations, callback=progress.iteration, progress=progress.draws
+            problem,
+            passes=hamq.Passes(draws=draws),
+            iterations=iterations,
+            callback=progress.iteration,
+            progress=progress.draws,
         )
     seconds, peak = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     row = {

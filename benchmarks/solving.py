@@ -36,17 +36,16 @@ def variants(problem) -> dict[str, dict]:
     budget = default_budget(problem)
     plain = {"sampler": hamq.HMC(100, calibrate=False), "max_gradients": budget}
     per_pair = budget // (problem.num_states * problem.num_actions * 5)
-    scattered = {"fraction": 0.2, "selection": "per_state"}
     return {
         "default": {},
         "uncalibrated": plain,
-        "table": {"complete": "table"},
+        "table": {"completion": hamq.Anchors(completes="table")},
         "full": {"completion": None},
         "full, uncalibrated": {"completion": None, **plain},
-        "full, independent": {"completion": None, "coupled": False},
-        "nuclear norm": {"completion": hamq.NuclearNorm(), **scattered},
-        "soft impute": {"completion": hamq.SoftImpute(), **scattered},
-        "fresh, averaged": {"draws": "fresh", "step_decay": 20.0},
+        "full, independent": {"completion": None, "passes": hamq.Passes(coupled=False)},
+        "nuclear norm": {"completion": hamq.NuclearNorm()},
+        "soft impute": {"completion": hamq.SoftImpute()},
+        "fresh, averaged": {"passes": hamq.Passes(draws="fresh", step_decay=20.0)},
         "full, IID": {"completion": None, "sampler": hamq.IID(max(per_pair, 1))},
         "literal": hamq.paper_literal(problem),
     }

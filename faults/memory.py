@@ -86,7 +86,7 @@ def _solve(kind: str, problem, draws: int, max_bytes: int | None) -> None:
     if kind in ("exact", "dense"):
         hamq.solve_exact(problem, tolerance=0.1, max_bytes=max_bytes)
         return
-    hamq.solve(problem, _sampler(kind, draws), completion=None, iterations=3, max_bytes=max_bytes)
+    hamq.solve(problem, _sampler(kind, draws), completion=None, iterations=3, passes=hamq.Passes(max_bytes=max_bytes))
 
 
 def _sampler(kind: str, draws: int):

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from hamq.certificates.tensor_residual import Residuals as Residuals
     from hamq.certificates.tensor_residual import tensor_residuals as tensor_residuals
     from hamq.completion.anchors import Anchors as Anchors
+    from hamq.completion.completion import AbstractCompletion as AbstractCompletion
+    from hamq.completion.keep import Keep as Keep
     from hamq.completion.nuclear_norm import NuclearNorm as NuclearNorm
     from hamq.completion.rank import effective_rank as effective_rank
     from hamq.completion.soft_impute import SoftImpute as SoftImpute
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from hamq.learning.draws import draw_each as draw_each
     from hamq.learning.literal import literal_provenance as literal_provenance
     from hamq.learning.literal import paper_literal as paper_literal
+    from hamq.learning.passes import Passes as Passes
     from hamq.problem import zoo as problems
     from hamq.problem.actions import ProductActions as ProductActions
     from hamq.problem.cache import use_compilation_cache as use_compilation_cache
@@ -65,6 +68,7 @@ if TYPE_CHECKING:
     from hamq.tensor.solution import TensorSolution as TensorSolution
 
 _HOME = {
+    "AbstractCompletion": "hamq.completion.completion",
     "AbstractDensity": "hamq.problem.kernels.kernel",
     "AbstractKernel": "hamq.problem.kernels.kernel",
     "AbstractSampler": "hamq.sampling.draws",
@@ -83,8 +87,10 @@ _HOME = {
     "HamqWarning": "hamq.errors",
     "IID": "hamq.sampling.iid",
     "Importance": "hamq.sampling.importance",
+    "Keep": "hamq.completion.keep",
     "NuclearNorm": "hamq.completion.nuclear_norm",
     "PartialCertificate": "hamq.certificates.certificate",
+    "Passes": "hamq.learning.passes",
     "Problem": "hamq.problem.problem",
     "ProductActions": "hamq.problem.actions",
     "Residuals": "hamq.certificates.tensor_residual",

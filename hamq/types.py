@@ -4,8 +4,9 @@ Shapes are written with the same letters everywhere: `S` states, `A` actions, `d
 of the action, `n` draws, `m` quadrature nodes of one axis. `q` is always the S × A table.
 """
 
+import difflib
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import jax
 import jax.random as jr
@@ -38,6 +39,15 @@ def as_key(key: jax.Array | int | np.integer) -> Key:
         if key.dtype == np.uint32 and key.shape == (2,):
             return jr.wrap_key_data(key)
     raise HamqError(f"key must be a JAX key (jax.random.key(0)) or an int seed, got {key!r}.")
+
+
+def require_one_of(name: str, value: Any, choices: Any) -> None:
+    """Refuses what is none of the names of a Literal, with the one that was meant."""
+    names = get_args(choices)
+    if value not in names:
+        near = difflib.get_close_matches(str(value), names, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else "."
+        raise HamqError(f"{name} must be one of {', '.join(names)}, got {value!r}{hint}")
 
 
 def np_generator(key: Key) -> np.random.Generator:

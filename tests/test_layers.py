@@ -33,11 +33,12 @@ MAY_IMPORT_LATE = {"cli", "solution"}  # solution: its methods are what higher l
 CLIENTS = {"cli"}
 """Who calls the public names, as users do."""
 MAX_LINES = 400
-OPEN = {"problem/kernels": ("Kernel", "Density"), "sampling": "AbstractSampler"}
+OPEN = {"problem/kernels": ("Kernel", "Density"), "sampling": "AbstractSampler", "completion": "AbstractCompletion"}
 """Folders that alone know the types which they define: classes of these names, or with this one below them."""
 MAY_ASK_FOR_TYPES = {
     ("problem/problem.py", "AbstractKernel"): "the door: what is no kernel at all is refused there, by its name",
     ("cli/commands/diagnose.py", "HMC"): "the kind that config.json names: its settings are taken over by an HMC of our own",
+    ("learning/settings.py", "AbstractCompletion"): "the door of solve",
     ("learning/settings.py", "AbstractSampler"): "the door of solve",
     ("tensor/settings.py", "AbstractSampler"): "the door of solve_tensor",
 }
@@ -169,6 +170,7 @@ def test_exceptions_are_used():
 
 def test_the_types_are_found():
     assert {"AbstractKernel", "GaussianKernel", "ProductDensity"} <= TYPES["problem/kernels"]
+    assert TYPES["completion"] == {"AbstractCompletion", "Anchors", "Cross", "Keep", "NuclearNorm", "SoftImpute"}
     assert TYPES["sampling"] == {"AbstractSampler", "Exhaustive", "HMC", "IID", "Importance"}
 
 
@@ -184,6 +186,7 @@ def test_the_types_are_found():
         "match kernel:\n    case GaussianKernel():\n        pass",
         "isinstance(sampler, HMC)",
         "isinstance(sampler, (IID, int))",
+        "settings.completion != Anchors()",
     ],
 )
 def test_questions_for_types_are_seen(source):

@@ -5,15 +5,20 @@ nuclear norm sets them to exactly 0). What happens to them is a policy, applied 
 """
 
 import abc
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 import equinox as eqx
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
-from hamq.types import HamqError
+from hamq.completion.planning import AbstractPilot, Plan
+from hamq.completion.selection import FRACTION, Pairs, Selection, chosen
+from hamq.problem.problem import Problem
+from hamq.types import HamqError, Key, require_one_of
 
 Unidentified = Literal["keep", "zero", "error"]
+Part = Literal["expectation", "increment", "table"]
+"""What is completed: E[V], Q̂ − Q^t, or Q̂ itself."""
 
 
 class Observed(NamedTuple):
@@ -40,7 +45,68 @@ class Completion(NamedTuple):
     memory: tuple[np.ndarray, ...]
 
 
+class Mixing(NamedTuple):
+    """E[V] of all actions as a mixture of the columns that every state has, with weights that all states share.
+
+    columns         None: all, and nothing is mixed
+    states, tried   entries that say what the weights are: W with X[states, columns]·W ≈ X[states, tried] in least squares
+    continuation    from the actions that are tried to all of them; None where they are all
+    """
+
+    columns: Int[np.ndarray, " k"] | None
+    states: Int[np.ndarray, " m"]
+    tried: Int[np.ndarray, " T"]
+    continuation: Float[np.ndarray, "T A"] | None
+
+
 class AbstractCompletion(eqx.Module):
+    """How the table is made from the part of it that was backed up, and which part that is.
+
+    A completion of your own is one class with `complete`. The three names below are what it selects and completes where it
+    says nothing else: overwrite them as fields, or as constants of the class.
+    """
+
+    selection = "per_state"
+    """Ω_t, see selection.py."""
+    fraction = FRACTION
+    """Of the pairs, with `per_state` and `bernoulli`."""
+    completes = "increment"
+    """What `complete` is given: the "expectation" E[V] on Ω_t, the "increment" Q̂ − Q^t, or the "table" Q̂."""
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether Ω_t is the same in every iteration."""
+        return self.selection == "all"
+
+    @property
+    def is_optional(self) -> bool:
+        """Whether the solver may leave it out, where every entry can be backed up at little cost."""
+        return False
+
+    @property
+    def few_actions(self) -> int | None:
+        """Backups of a state that it is expected to need, where `plan` decides."""
+        return None
+
+    def plan(self, pilot: AbstractPilot) -> Plan:
+        """What completes the table, decided once, before the first iteration, by a few draws."""
+        del pilot
+        return Plan(self)
+
+    def choose(self, problem: Problem, *, key: Key) -> tuple[Pairs, ...]:
+        """Ω_t, as blocks of states that have the same number of actions each; every iteration has a key of its own."""
+        return (chosen(problem, cast(Selection, self.selection), self.fraction, key=key),)
+
+    def missed(self, observed: Observed, table: Float[np.ndarray, "S A"]) -> Float[np.ndarray, "m A"] | None:
+        """What the completed table misses in states where all actions were observed; None where there are none."""
+        del observed, table
+        return None
+
+    @property
+    def mixing(self) -> Mixing | None:
+        """Where states are completed one by one, from their own entries, so that devices can share them; else None."""
+        return None
+
     @abc.abstractmethod
     def complete(
         self, observed: Observed, previous: Float[np.ndarray, "S A"], memory: tuple[np.ndarray, ...] = ()
@@ -148,6 +214,21 @@ def require_settings(name: str, tolerance: float, max_iterations: int, unidentif
         raise HamqError(f"{name}: max_iterations must be an integer of at least 1, got {max_iterations!r}.")
     if unidentified not in get_args(Unidentified):
         raise HamqError(f"{name}: unidentified must be one of {', '.join(get_args(Unidentified))}, got {unidentified!r}.")
+
+
+def require_selection(name: str, selection: Any, fraction: Any) -> None:
+    require_one_of(f"{name}: selection", selection, Selection)
+    is_number = isinstance(fraction, (int, float, np.number)) and not isinstance(fraction, bool)
+    if not (is_number and 0 < fraction <= 1):
+        raise HamqError(f"{name}: fraction must lie above 0 and be at most 1, got {fraction!r}.")
+    if selection == "all" and fraction != FRACTION:
+        raise HamqError(
+            f"{name}: fraction = {fraction} has no meaning with selection='all'; it belongs to 'per_state' and 'bernoulli'."
+        )
+
+
+def require_part(name: str, completes: Any) -> None:
+    require_one_of(f"{name}: completes", completes, Part)
 
 
 def require_finite(name: str, table: np.ndarray, where: np.ndarray) -> None:

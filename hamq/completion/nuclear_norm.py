@@ -31,13 +31,17 @@ from hamq.completion.completion import (
     AbstractCompletion,
     Completion,
     Observed,
+    Part,
     Unidentified,
     finish,
     pose,
     recall,
+    require_part,
+    require_selection,
     require_settings,
     verdict,
 )
+from hamq.completion.selection import FRACTION, Selection
 from hamq.types import is_cpu
 
 RELAXATION = 1.6
@@ -57,8 +61,13 @@ class NuclearNorm(AbstractCompletion):
     tolerance: float = 1e-7
     max_iterations: int = eqx.field(static=True, default=5000)
     unidentified: Unidentified = eqx.field(static=True, default="keep")
+    fraction: float = FRACTION
+    selection: Selection = eqx.field(static=True, default="per_state")
+    completes: Part = eqx.field(static=True, default="increment")
 
     def __check_init__(self):
+        require_selection("NuclearNorm", self.selection, self.fraction)
+        require_part("NuclearNorm", self.completes)
         require_settings("NuclearNorm", self.tolerance, self.max_iterations, self.unidentified)
 
     def complete(

@@ -24,15 +24,19 @@ from hamq.completion.completion import (
     AbstractCompletion,
     Completion,
     Observed,
+    Part,
     Posed,
     Unidentified,
     finish,
     pose,
     recall,
+    require_part,
+    require_selection,
     require_settings,
     verdict,
 )
 from hamq.completion.nuclear_norm import nuclear_norm, shrink, spectral_norm
+from hamq.completion.selection import FRACTION, Selection
 from hamq.types import HamqError
 
 CHECK_EVERY = 10
@@ -56,8 +60,13 @@ class SoftImpute(AbstractCompletion):
     tolerance: float = 1e-5
     max_iterations: int = eqx.field(static=True, default=2000)
     unidentified: Unidentified = eqx.field(static=True, default="keep")
+    fraction: float = FRACTION
+    selection: Selection = eqx.field(static=True, default="per_state")
+    completes: Part = eqx.field(static=True, default="increment")
 
     def __check_init__(self):
+        require_selection("SoftImpute", self.selection, self.fraction)
+        require_part("SoftImpute", self.completes)
         require_settings("SoftImpute", self.tolerance, self.max_iterations, self.unidentified)
         if self.penalty is not None and not 0 < self.penalty < np.inf:
             raise HamqError(

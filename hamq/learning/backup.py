@@ -19,12 +19,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Shaped
 
+from hamq.completion.selection import Pairs
 from hamq.learning import draws as drawing
 from hamq.learning import layout
 from hamq.learning.devices import Devices, own_device
 from hamq.learning.draws import Drawing, Drawn, PairDraws, Progress
 from hamq.learning.layout import Rows, lay_out, over_tiles
-from hamq.learning.selection import Pairs
 from hamq.problem.grid import Grid
 from hamq.problem.problem import Problem
 from hamq.problem.programs import program

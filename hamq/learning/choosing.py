@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hamq.completion.anchors import Anchors
 from hamq.learning.budget import MIN_SAMPLES
 from hamq.learning.layout import smallest_integer
 from hamq.learning.pilot import pilot_pairs
@@ -58,7 +57,7 @@ def choose_sampler(problem: Problem, settings: Settings, budget: int, *, key: Ke
         return Choice(None, "", nothing)
     affordable = max(EVALUATIONS_PER_GRADIENT * budget, FREE if settings.is_default_budget else 0) / pairs
     index = smallest_integer(problem.num_states)(0).itemsize if problem.law == "cell" else 4 * problem.grid.dimension
-    room = ROOM * (cells.available_bytes() if settings.max_bytes is None else settings.max_bytes)
+    room = ROOM * (cells.available_bytes() if settings.passes.max_bytes is None else settings.passes.max_bytes)
     least = cells.estimate(problem)[1] / pairs
     fits = pairs * problem.num_states * (4 + index) <= room
     num_draws = min(MOST_DRAWS, int(room / (pairs * index)))
@@ -86,8 +85,7 @@ def _attempts(problem: Problem, affordable: float, least: float) -> list[tuple[f
 
 def _is_open(settings: Settings) -> bool:
     """Whether nothing was asked for that only draws, or a part of the pairs, can have."""
-    completes = settings.completion is not None and settings.completion != Anchors()
-    return not completes and settings.selection in ("anchors", "all") and settings.draws == "reuse"
+    return settings.completion.is_optional and settings.passes.draws == "reuse"
 
 
 def _rounded(number: float) -> str:

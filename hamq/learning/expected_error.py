@@ -26,12 +26,11 @@ import numpy as np
 import scipy.sparse
 from jaxtyping import Float, Int
 
-from hamq.completion.anchors import Cross
 from hamq.completion.completion import Observed
+from hamq.completion.selection import as_mask
 from hamq.learning.backup import Stock
 from hamq.learning.health import values_of
 from hamq.learning.preparation import Run
-from hamq.learning.selection import as_mask
 from hamq.problem.grid import Grid
 
 NUM_PARTS, LEAST_LENGTH = 16, 20
@@ -80,13 +79,16 @@ def expected_errors(run: Run, q: Table, is_fair: bool) -> Errors | None:
     noise, moves, span = measured(run, value), chosen_moves(run, q), float(np.ptp(value))
     if span <= 0:
         return Errors(0.0, 0.0, 0.0)
-    draws = _propagated(run, noise, moves, is_fair, False) / span
-    both = _propagated(run, noise, moves, is_fair, True) / span if isinstance(run.completion, Cross) else draws
+    draws = _propagated(run, noise, moves, is_fair, None) / span
+    missed = run.completion.missed(_observed(run, noise.expected), _completed(run, noise.expected))
+    both = draws if missed is None else _propagated(run, noise, moves, is_fair, missed) / span
     total, alone = (math.sqrt(float(np.mean(errors**2))) for errors in (both, draws))
     return Errors(total, alone, float(np.quantile(both, RARE)))
 
 
-def _propagated(run: Run, noise: Noise, moves: Any, is_fair: bool, with_missed: bool) -> Float[np.ndarray, " noises"]:
+def _propagated(
+    run: Run, noise: Noise, moves: Any, is_fair: bool, missed: Float[np.ndarray, "m A"] | None
+) -> Float[np.ndarray, " noises"]:
     """The error of Q that each of some noises makes, with or without what the completion misses."""
     discount = run.problem.discount
     turns = math.ceil(math.log(LEFT) / math.log(discount)) if discount > 0 else 0
@@ -94,8 +96,8 @@ def _propagated(run: Run, noise: Noise, moves: Any, is_fair: bool, with_missed: 
     plain = _completed(run, noise.expected)
     level = (run.rewards + discount * plain).max(axis=1)
     changes = [_completed(run, noise.expected + each) - plain for each in _noises(run, noise, num)]
-    if with_missed:
-        changes = [change + missed for change, missed in zip(changes, _missed(run, noise, plain), strict=False)]
+    if missed is not None:
+        changes = [change + lack for change, lack in zip(changes, _lacks(missed, len(plain)), strict=False)]
     excess = np.stack([(run.rewards + discount * (plain + change)).max(axis=1) - level for change in changes], axis=1)
     if is_fair:
         excess -= excess.mean(axis=1, keepdims=True)
@@ -178,30 +180,28 @@ def _noises(run: Run, noise: Noise, num: int) -> Iterator[Table]:
     """Errors of Ê as they might have been; the draws of states are independent."""
     random, parts = np.random.default_rng(0), noise.parts
     scale = math.sqrt(parts.shape[2] / max(1, parts.shape[2] - 1))
-    width = 1 if run.settings.coupled else parts.shape[1]
+    width = 1 if run.settings.passes.coupled else parts.shape[1]
     for _ in range(num):
         yield scale * np.sum(random.standard_normal((len(parts), width, parts.shape[2])) * parts, axis=2)
 
 
 def _completed(run: Run, expected: Table) -> Table:
     """Expectations of all pairs, where only some were drawn."""
-    if not isinstance(run.completion, Cross):
+    observed = _observed(run, expected)
+    if observed.mask.all():
         return expected
-    mask = as_mask(run.problem, run.reused)
-    return run.completion.complete(Observed(expected, mask), np.zeros_like(expected), ()).q
+    return run.completion.complete(observed, np.zeros_like(expected), ()).q
 
 
-def _missed(run: Run, noise: Noise, plain: Table) -> Iterator[Table]:
-    """What the completion may miss in every state: what it misses in one of the anchor states, chosen at random."""
-    cross, random = run.completion, np.random.default_rng(1)
-    assert isinstance(cross, Cross)
-    place = cross.states[:, None], cross.tried
-    rows = np.zeros((len(cross.states), plain.shape[1]))
-    rows[:, cross.tried] = noise.expected[place] - plain[place]
-    if cross.continuation is not None:
-        rows = rows[:, cross.tried] @ cross.continuation
+def _observed(run: Run, expected: Table) -> Observed:
+    return Observed(expected, as_mask(run.problem, run.reused))
+
+
+def _lacks(missed: Float[np.ndarray, "m A"], num_states: int) -> Iterator[Table]:
+    """What the completion may miss in every state: what it misses in one of the states that are known, chosen at random."""
+    random = np.random.default_rng(1)
     while True:
-        yield rows[random.integers(len(rows), size=len(plain))]
+        yield missed[random.integers(len(missed), size=num_states)]
 
 
 def chosen_moves(run: Run, q: Table) -> Any:

@@ -21,8 +21,8 @@ import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float, Num
 
+from hamq.completion.selection import Pairs
 from hamq.learning.backup import Stock
-from hamq.learning.selection import Pairs
 from hamq.problem.grid import Grid
 from hamq.problem.problem import Problem
 from hamq.sampling.draws import AbstractSampler, Info

@@ -3,6 +3,7 @@
 from typing import Any
 
 from hamq.completion.nuclear_norm import NuclearNorm
+from hamq.learning.passes import Passes
 from hamq.problem.problem import Problem
 from hamq.problem.zoo.preset import Sourced
 from hamq.sampling.hmc import HMC
@@ -29,15 +30,10 @@ def paper_literal(problem: Problem) -> dict[str, Any]:
     )
     return {
         "sampler": sampler,
-        "completion": NuclearNorm(unidentified="zero"),
+        "completion": NuclearNorm(unidentified="zero", selection="bernoulli", fraction=given["fraction"], completes="table"),
         "iterations": given["iterations"],
         "initial": f"uniform:{given['initial']:g}",
-        "selection": "bernoulli",
-        "fraction": given["fraction"],
-        "complete": "table",
-        "draws": "fresh",
-        "coupled": False,
-        "step_size": 1.0,
+        "passes": Passes(draws="fresh", coupled=False, step_size=1.0),
     }
 
 

@@ -20,10 +20,10 @@ import numpy as np
 from jaxtyping import Float
 
 from hamq.completion.completion import Observed
+from hamq.completion.selection import as_mask
 from hamq.learning.backup import Stock
 from hamq.learning.health import values_of
 from hamq.learning.preparation import Run
-from hamq.learning.selection import as_mask
 from hamq.types import is_cpu
 
 MATERIAL = 0.005
@@ -104,8 +104,8 @@ class Parts:
 
     def _completed(self, expected: Table) -> Table:
         run, discount = self.run, self.run.problem.discount
-        if run.completion is not None:
-            mask = as_mask(run.problem, run.reused)
+        mask = as_mask(run.problem, run.reused)
+        if not mask.all():
             expected = run.completion.complete(Observed(expected, mask), np.zeros_like(expected), ()).q
         return np.where(run.is_ended, 0, run.rewards + discount * expected)
 

@@ -9,10 +9,10 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Bool, Float
 
-from hamq.completion.anchors import Anchors
+from hamq.completion import selection
 from hamq.completion.completion import AbstractCompletion
-from hamq.learning import selection
-from hamq.learning.anchoring import plan_anchors, why_no_anchors
+from hamq.completion.keep import Keep
+from hamq.completion.selection import Pairs
 from hamq.learning.backup import Stock, draw_stock, make_recipe
 from hamq.learning.budget import (
     MIN_SAMPLES,
@@ -27,9 +27,9 @@ from hamq.learning.draws import Drawn, Progress, draw_pairs, prepare_within, war
 from hamq.learning.health import Diagnosis, diagnose
 from hamq.learning.layout import pairs_at_once
 from hamq.learning.pilot import Allowance
-from hamq.learning.selection import Pairs
 from hamq.learning.settings import Settings
 from hamq.learning.sweep import Sweep, make_sweep
+from hamq.learning.trial import Pilot
 from hamq.problem.problem import Problem, is_same
 from hamq.problem.tables import reward_table, terminal_table
 from hamq.sampling.draws import AbstractSampler
@@ -38,8 +38,6 @@ from hamq.types import HamqError, Key, is_cpu
 
 PILOT_SHARE = 0.25
 """Part of `max_gradients` that the pilots of chains may take."""
-FEW_ACTIONS = 3
-"""Backups of a state that anchors are expected to need, rows included."""
 TRIAL_SAMPLES = 10
 TRIAL_STATES = 16
 SMALL = 2**18
@@ -53,7 +51,7 @@ class Run:
     problem: Problem
     settings: Settings
     sampler: AbstractSampler
-    completion: AbstractCompletion | None
+    completion: AbstractCompletion
     blocks: tuple[Pairs, ...] | None
     """Ω where it is the same in every iteration."""
     stocks: tuple[Stock, ...] | None
@@ -77,8 +75,7 @@ class Run:
         """Step 1: Ω_t."""
         if self.blocks is not None:
             return self.blocks
-        choose = selection.per_state if self.settings.selection == "per_state" else selection.bernoulli
-        return (choose(self.problem, self.settings.fraction, key=jr.fold_in(self.keys["selection"], t)),)
+        return self.completion.choose(self.problem, key=jr.fold_in(self.keys["selection"], t))
 
     def mask(self, pairs: tuple[Pairs, ...]) -> Bool[np.ndarray, "S A"]:
         """Where Ω_t is."""
@@ -98,7 +95,7 @@ class Run:
         """Iterations in which every pair has had its turn, with a probability of 99 %."""
         if self.blocks is not None:
             return 1
-        share = min(self.settings.fraction, 1 - 1e-9)
+        share = min(self.completion.fraction, 1 - 1e-9)
         return max(1, math.ceil(math.log(0.01 / self.rewards.size) / math.log1p(-share)))
 
     def back_up(
@@ -110,10 +107,10 @@ class Run:
             for block, stock in zip(self.reused, self.stocks, strict=True):
                 expected[block.states[:, None], block.actions] = stock.expected(self.problem, value)
             return expected, cost
-        key = self.keys["draws"] if self.settings.draws == "regenerate" else jr.fold_in(self.keys["draws"], t)
+        key = self.keys["draws"] if self.settings.passes.draws == "regenerate" else jr.fold_in(self.keys["draws"], t)
         for block in pairs:
-            recipe = make_recipe(self.sampler, block, key=key, coupled=self.settings.coupled, devices=self.devices)
-            progress = self.progress if self.settings.draws == "regenerate" else None
+            recipe = make_recipe(self.sampler, block, key=key, coupled=self.settings.passes.coupled, devices=self.devices)
+            progress = self.progress if self.settings.passes.draws == "regenerate" else None
             found, info, spent = recipe.expected(self.problem, value, progress)
             if t == 0:
                 warn_of(self.problem, info, self.sampler)
@@ -161,32 +158,31 @@ def prepare_run(
     keys: dict[str, Key] = {name: jr.fold_in(key, i) for i, name in enumerate(names)}
     if exact is not None and not is_same(exact.problem, problem):
         raise HamqError(f"solve: exact must be a solution of this problem, got one of {exact.problem!r} for {problem!r}.")
-    devices = choose_devices(settings.devices)
+    devices = choose_devices(settings.passes.devices)
     rewards, ended = reward_table(problem), terminal_table(problem)
     is_ended = np.zeros((problem.num_states, 1), bool) if ended is None else ended[:, None]
     first = first_table(problem, initial, rewards, is_ended, key=keys["initial"])
-    if settings.max_gradients is None and settings.schedule == "constant":
+    if settings.max_gradients is None and settings.passes.schedule == "constant":
         # Before the pilot, what is sure whatever it chooses: every state has its draws.
-        share = settings.fraction if settings.draws == "fresh" else 1
+        share = settings.completion.fraction if settings.passes.draws == "fresh" else 1
         _require_memory(problem, settings, settings.sampler, round(share * problem.num_states))
     settings, note, spent = _chosen(problem, settings, key=keys["choice"])
     sampler, cost, unpaid = prepare_within(problem, settings.sampler, _allowance(problem, settings), key=keys["prepare"])
     settings, cost = dataclasses.replace(settings, sampler=sampler), cost.plus(spent)
-    completion, blocks, trial = settings.completion, None, None
-    if isinstance(completion, Anchors):
-        completion, blocks, trial, cost, note = _anchored(
-            problem, settings, completion, rewards, is_ended, devices, keys["pilot"], cost, progress
-        )
-    elif settings.selection == "all":
-        blocks = (selection.all_pairs(problem),)
+    pilot = Pilot(problem, settings, rewards, is_ended, devices, keys["pilot"], progress)
+    plan = settings.completion.plan(pilot)
+    completion: AbstractCompletion = Keep("all") if plan.completion is None else plan.completion
+    cost, note = cost.plus(pilot.cost), plan.reason or note
+    blocks = completion.choose(problem, key=keys["selection"]) if completion.is_fixed else None
+    trial = None if plan.trial is None else plan.trial.drawn
     reused = blocks or (selection.all_pairs(problem),)
     sampler, cost = _with_budget(problem, settings, blocks, trial, cost, keys["pilot"])
     _require_memory(problem, settings, sampler, _num_pairs(problem, settings, blocks))
     stocks = sweep = diagnoses = None
-    if settings.draws == "reuse":
+    if settings.passes.draws == "reuse":
         stocks, diagnoses, cost = _stock(problem, settings, sampler, reused, devices, keys["draws"], cost, progress)
         is_compiled = not is_cpu() or rewards.size > SMALL
-        if is_compiled and blocks is not None and (completion is None or settings.complete == "expectation"):
+        if is_compiled and blocks is not None:
             sweep = make_sweep(problem, completion, stocks, rewards, is_ended, None if exact is None else exact.q)
     return Run(
         problem, settings, sampler, completion, blocks, stocks, sweep, diagnoses, devices, progress, rewards, is_ended,
@@ -202,7 +198,7 @@ def _chosen(problem: Problem, settings: Settings, *, key: Key) -> tuple[Settings
     if choice.sampler is None:
         return settings, "", choice.cost
     chosen = dataclasses.replace(
-        settings, sampler=choice.sampler, completion=None, selection="all", max_gradients=None, is_default_budget=False
+        settings, sampler=choice.sampler, completion=Keep("all"), max_gradients=None, is_default_budget=False
     )
     return chosen, choice.reason, choice.cost
 
@@ -213,41 +209,29 @@ def _allowance(problem: Problem, settings: Settings) -> Allowance:
         return Allowance()
     if settings.is_default_budget:  # may be exceeded
         return Allowance(PILOT_SHARE * settings.max_gradients)
-    backups = _num_pairs(problem, settings, None) * (settings.iterations if settings.draws == "fresh" else 1)
-    if isinstance(settings.completion, Anchors):
-        backups = min(backups, FEW_ACTIONS * problem.num_states)
+    backups = _num_pairs(problem, settings, None) * (settings.iterations if settings.passes.draws == "fresh" else 1)
+    if (few := settings.completion.few_actions) is not None:
+        backups = min(backups, few * problem.num_states)
     return Allowance(PILOT_SHARE * settings.max_gradients, settings.max_gradients / 2 / backups)
-
-
-def _anchored(problem, settings, anchors, rewards, is_ended, devices, key, cost, progress):
-    """(completion, Ω, a trial of the sampler, cost so far, note) of a run with anchors."""
-    if problem.num_actions <= 2 and anchors.num_columns is None:
-        return None, (selection.all_pairs(problem),), None, cost, f"{problem.num_actions} actions leave nothing to complete"
-    if (why := why_no_anchors(problem, settings)) is not None:
-        return None, (selection.all_pairs(problem),), None, cost, why
-    plan = plan_anchors(problem, settings, rewards, is_ended, devices, key=key, progress=progress)
-    cost, cross = cost.plus(plan.cost), plan.cross
-    if cross is None:
-        return None, (selection.all_pairs(problem),), plan.trial, cost, plan.reason
-    rows = Pairs(cross.states, np.broadcast_to(cross.tried, (len(cross.states), len(cross.tried))))
-    return cross, (selection.some_actions(problem, cross.columns), rows), plan.trial, cost, plan.reason
 
 
 def _with_budget(problem, settings, blocks, trial: Drawn | None, cost: Cost, key: Key) -> tuple[AbstractSampler, Cost]:
     """The sampler with as many draws as the budget, or Lemma 3, gives; and the cost so far."""
     sampler, num_pairs = settings.sampler, _num_pairs(problem, settings, blocks)
-    if settings.schedule == "lemma3":
+    if settings.passes.schedule == "lemma3":
         return sampler.with_samples(lemma3_samples(problem.discount, num_pairs, settings.iterations)), cost
     if settings.max_gradients is None:
         return sampler, cost
-    backups = num_pairs * (settings.iterations if settings.draws == "fresh" else 1)
+    backups = num_pairs * (settings.iterations if settings.passes.draws == "fresh" else 1)
     left = settings.max_gradients - cost.gradient_evaluations
     if sampler.gradients_before_draws(problem) is not None:
         num = samples_of(problem, sampler, backups, left)
     else:
         if trial is None:
             block = selection.some_states(problem, np.arange(min(TRIAL_STATES, problem.num_states)))
-            trial = draw_pairs(problem, sampler.with_samples(TRIAL_SAMPLES), *block, key=key, coupled=settings.coupled)
+            trial = draw_pairs(
+                problem, sampler.with_samples(TRIAL_SAMPLES), *block, key=key, coupled=settings.passes.coupled
+            )
             cost, left = cost.plus(trial.cost), left - trial.cost.gradient_evaluations
         num = affordable_samples(problem, trial, backups, left)
     if settings.is_default_budget:
@@ -273,15 +257,15 @@ def _too_little(problem: Problem, settings: Settings, sampler: AbstractSampler, 
 
 def _require_memory(problem: Problem, settings: Settings, sampler: AbstractSampler, num_pairs: int) -> None:
     if not sampler.is_exhaustive:
-        num_kept = num_pairs if settings.draws == "reuse" else 0
-        require_memory(problem, sampler, num_kept, min(num_pairs, pairs_at_once()), settings.max_bytes)
+        num_kept = num_pairs if settings.passes.draws == "reuse" else 0
+        require_memory(problem, sampler, num_kept, min(num_pairs, pairs_at_once()), settings.passes.max_bytes)
 
 
 def _num_pairs(problem: Problem, settings: Settings, blocks: tuple[Pairs, ...] | None) -> int:
     """Pairs that are drawn together: of the blocks, of the whole table when reused, else of Ω_t on average."""
     if blocks is not None:
         return sum(block.num for block in blocks)
-    share = settings.fraction if settings.draws == "fresh" else 1
+    share = settings.completion.fraction if settings.passes.draws == "fresh" else 1
     return max(1, round(share * problem.num_states * problem.num_actions))
 
 
@@ -299,7 +283,7 @@ def _stock(
     stocks, diagnoses = [], []
     for block in blocks:
         stock, info, spent = draw_stock(
-            problem, sampler, block, key=key, coupled=settings.coupled, devices=devices, progress=progress
+            problem, sampler, block, key=key, coupled=settings.passes.coupled, devices=devices, progress=progress
         )
         warn_of(problem, info, sampler, of_weights=problem.kernel.has_one_mode)  # `worth.py` judges those of others
         stocks.append(stock)

@@ -17,14 +17,14 @@ from jaxtyping import Float
 
 from hamq.completion.anchors import Anchors
 from hamq.completion.completion import AbstractCompletion, Observed
-from hamq.learning.budget import default_budget
 from hamq.learning.draws import Progress
 from hamq.learning.expected_error import expected_errors
 from hamq.learning.health import health_of
 from hamq.learning.optimism import without_optimism
+from hamq.learning.passes import Passes
 from hamq.learning.preparation import Run, prepare_run
 from hamq.learning.record import COLUMNS, Completed, Row, distance, finite_or_stop, is_settled, make_row, sentence
-from hamq.learning.settings import Keeping, Part, Schedule, Selection, resolve
+from hamq.learning.settings import resolve
 from hamq.learning.sweep import Table
 from hamq.learning.worth import Worth, worth
 from hamq.problem.problem import Problem
@@ -62,12 +62,12 @@ def q_iteration(run: Run, state: State, t: int) -> tuple[State, Row]:
     expected, cost = run.back_up(pairs, q.max(axis=1), t)  # steps 2 and 3: H_t, and eq. (9) without r and γ
     mask = run.mask(pairs)
     if not mask.any():
-        raise HamqError(f"solve: no pair was selected in iteration {t + 1}; raise fraction = {run.settings.fraction:g}.")
+        raise HamqError(f"solve: no pair was selected in iteration {t + 1}; raise fraction = {run.completion.fraction:g}.")
     backed_up = np.where(run.is_ended, 0, run.rewards + discount * expected)
     finite_or_stop(run.problem, np.where(mask, backed_up, q), t)
     residual = float(np.abs(backed_up - q)[mask].max())
     done = _complete(run, expected, backed_up, mask, state)  # step 4, eq. (10)
-    step = run.settings.step(t)
+    step = run.settings.passes.step(t)
     new = np.where(run.is_ended, 0, q + step * (done.q - q))
     spent = state.cost.plus(cost)
     row = make_row(new, q, residual, done, spent, run.exact)
@@ -77,7 +77,7 @@ def q_iteration(run: Run, state: State, t: int) -> tuple[State, Row]:
 def _swept(run: Run, state: State, t: int) -> tuple[State, Row]:
     """The same pass, on the devices."""
     assert run.sweep is not None and isinstance(state.q, Table)
-    table, numbers = run.sweep.improve(state.q, run.settings.step(t))
+    table, numbers = run.sweep.improve(state.q, run.settings.passes.step(t))
     if not numbers.is_finite:  # the pass on the host stops, and names the pair
         return q_iteration(run, state._replace(q=run.sweep.table(state.q)), t)
     row = Row(numbers.distance, numbers.residual, numbers.change, numbers.rank, 0, 0, *state.cost, 0.0)
@@ -86,16 +86,13 @@ def _swept(run: Run, state: State, t: int) -> tuple[State, Row]:
 
 def _complete(run: Run, expected, backed_up, mask, state: State) -> Completed:
     """Step 4: the whole table, from the expectation, the increment Q̂ − Q^t, or the table Q̂ itself on Ω_t."""
-    if run.completion is None:
-        empty = int(np.sum(~mask.any(axis=1)))
-        return Completed(np.where(mask, backed_up, state.q), run.problem.num_actions, empty, True, ())
-    complete, q, discount = run.settings.complete, state.q, run.problem.discount
+    completes, q, discount = run.completion.completes, state.q, run.problem.discount
     assert isinstance(q, np.ndarray)
-    if complete == "expectation":
+    if completes == "expectation":
         previous = (q - run.rewards) / discount if discount > 0 else np.zeros_like(q)
         done = run.completion.complete(Observed(expected, mask), previous, state.memory)
         table = run.rewards + discount * done.q
-    elif complete == "increment":
+    elif completes == "increment":
         done = run.completion.complete(Observed(backed_up - q, mask), np.zeros_like(q), state.memory)
         table = q + done.q
     else:
@@ -107,25 +104,16 @@ def _complete(run: Run, expected, backed_up, mask, state: State) -> Completed:
 def solve(
     problem: Problem,
     sampler: AbstractSampler | None = None,
-    completion: AbstractCompletion | Anchors | None = Anchors(),  # noqa: B008 (frozen)
+    completion: AbstractCompletion | None = Anchors(),  # noqa: B008 (frozen)
     *,
     iterations: int = 200,
     tolerance: float | None = None,
+    max_gradients: int | None = None,
     initial: Any = None,
     exact: Solution | None = None,
     callback: Callable[[Iterate], Any] | None = None,
     key: Key | int = 0,
-    fraction: float | None = None,
-    selection: Selection | None = None,
-    complete: Part | None = None,
-    draws: Keeping = "reuse",
-    coupled: bool = True,
-    step_size: float = 1.0,
-    step_decay: float | None = None,
-    schedule: Schedule = "constant",
-    max_gradients: int | None = None,
-    max_bytes: int | None = None,
-    devices: int | None = None,
+    passes: Passes | None = None,
     progress: Progress | None = None,
     resume: dict[str, np.ndarray] | None = None,
 ) -> Solution:
@@ -133,32 +121,21 @@ def solve(
 
     sampler         None: masses by quadrature where a pilot says that they are affordable (densities of your own in few
                     dimensions), else HMC with as many draws as `max_gradients` buys
-    completion      Anchors (columns and rows chosen by the library), NuclearNorm, SoftImpute, or None
+    completion      Anchors (columns and rows chosen by the library), NuclearNorm or SoftImpute; each says which pairs are
+                    backed up. Keep: some pairs, and the others keep their values. None: all pairs
     iterations, tolerance   stop after so many, or when Q is within `tolerance` of the limit of the sampled iteration
+    max_gradients   of everything, pilots and mode search included
     initial         the first table `[S, A]`; by default mean(r)/(1−γ); or a number, "uniform" (on [0, 1]) or "uniform:2"
     exact           a solution with Q*: the history then has the distance to it
-    selection, fraction     Ω_t, see selection.py; fraction defaults to 0.2
-    complete        what is completed: the "expectation" E[V] (default of Anchors), the "increment" Q̂ − Q^t, or the "table"
-    draws           "reuse" those of the first iteration (they do not depend on Q), "regenerate" the same ones from their
-                    keys each time (where they do not fit into memory), or "fresh" ones each time
-    coupled         the actions of a state share their random numbers
-    step_size, step_decay   Q^{t+1} = Q^t + α_t·(completed − Q^t), α_t = step_size/(1 + t/step_decay)
-    schedule        "lemma3" takes the number of draws from the paper's Lemma 3
-    max_gradients   of everything, pilots and mode search included
-    max_bytes       refuse what needs more memory (default: half of the machine's)
-    devices         how many devices of this process (of every process, where several have joined) share the states
+    passes          Passes(draws=…, coupled=…, step_size=…, …): which draws, which steps, and where
     progress        told (what is being done, parts done, parts in all) while draws are made
     resume          what `checkpoint()` of the last Iterate gave; all other arguments as before
     """
     if not isinstance(problem, Problem):
         raise HamqError(f"solve: problem must be a hamq.Problem, such as hamq.problems.cartpole(), got {problem!r}.")
     problem.require_enumerable("solve")
-    settings = resolve(
-        problem, default_budget(problem), sampler, completion, selection, complete,
-        iterations=iterations, tolerance=tolerance, fraction=fraction, draws=draws, coupled=coupled, step_size=step_size,
-        step_decay=step_decay, schedule=schedule, max_gradients=max_gradients, max_bytes=max_bytes,
-        devices=devices,
-    )  # fmt: skip
+    given = {"iterations": iterations, "tolerance": tolerance, "max_gradients": max_gradients, "passes": passes}
+    settings = resolve(problem, sampler, completion, **given)
     began = time.monotonic()
     run = prepare_run(problem, settings, exact, initial, key=as_key(key), progress=progress)
     state = _placed(run, State(run.first, (), run.cost))

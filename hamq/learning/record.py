@@ -86,7 +86,7 @@ def _away(run: Run, rows: list[Row]) -> float:
     turn = run.turn()
     if len(rows) < turn:
         return math.inf
-    step = run.settings.step(len(rows) - 1)
+    step = run.settings.passes.step(len(rows) - 1)
     contraction = 1 - step * (1 - run.problem.discount)
     return sum(row.change for row in rows[-turn:]) * contraction / (1 - contraction)
 
@@ -124,6 +124,6 @@ def _of_what(run: Run) -> str:
 
 
 def _remedy(run: Run) -> str:
-    if run.settings.draws == "fresh":
+    if run.settings.passes.draws == "fresh":
         return "use draws='reuse' or a decreasing step (step_decay)"
     return "use more iterations" if run.blocks is not None else "use completion=Anchors() or a decreasing step (step_decay)"

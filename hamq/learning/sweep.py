@@ -9,7 +9,7 @@ Each device works in the shape of a tile, one tile after the other, and what goe
 with: the bits do not depend on the number of devices.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -17,7 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from hamq.completion.anchors import CUTOFF, Cross
+from hamq.completion.completion import AbstractCompletion, Mixing
+from hamq.completion.cross import CUTOFF
 from hamq.learning.backup import Stock, single
 from hamq.learning.devices import Devices
 from hamq.learning.layout import over_tiles
@@ -65,7 +66,7 @@ class Sweep(NamedTuple):
     problem: Problem
     columns: Stock
     anchors: Stock | None
-    cross: Cross | None
+    mixing: Mixing
     rewards: Float[Array, "tiles tile A"]
     is_ended: Bool[Array, "tiles tile 1"]
     exact: Float[Array, "tiles tile A"] | None
@@ -84,13 +85,13 @@ class Sweep(NamedTuple):
 
     @property
     def _shape(self) -> Shape:
-        assert self.anchors is not None and self.cross is not None
-        rows, tried, columns = self.anchors.rows, self.cross.tried, self.cross.columns
+        assert self.anchors is not None and self.mixing.columns is not None
+        rows, tried, columns = self.anchors.rows, self.mixing.tried, self.mixing.columns
         inside = np.searchsorted(tried, columns)
         return Shape(rows.num, tuple(tried.tolist()), tuple(inside.tolist()))
 
     def start(self, q: Float[np.ndarray, "S A"]) -> Table:
-        value, rows = np.zeros(self._num_rows, np.float32), _anchor_states(self.cross)
+        value, rows = np.zeros(self._num_rows, np.float32), self.mixing.states
         value[: len(q)] = single(q.max(axis=1))
         with jax.enable_x64(True):
             return Table(_dealt(self.columns, q), self.devices.known(value), self.devices.known(q[rows]))
@@ -106,19 +107,22 @@ class Sweep(NamedTuple):
         mixtures: list[Mixture] | list[None] = nothing
         found = None if self.anchors is None else devices.exchanged(self.anchors.dealt(self.problem, table.value))
         with jax.enable_x64(True):
-            if found is not None and self.anchors is not None and self.cross is not None:
+            if found is not None:
                 both = zip(devices.parts(found), devices.parts(table.at_anchors), strict=True)
-                mixtures = [_mixture(*own, *self.at_anchors, self._shape, self.cross.continuation, discount) for own in both]
+                mixtures = [
+                    _mixture(*own, *self.at_anchors, self._shape, self.mixing.continuation, discount) for own in both
+                ]
             tables = (expected, table.q, self.rewards, self.is_ended, self.exact)
             own = zip(*(nothing if part is None else devices.parts(part) for part in tables), strict=True)
-            drawn, states = None if self.cross is None else tuple(self.cross.columns.tolist()), _anchor_states(self.cross)
+            columns, states = self.mixing.columns, self.mixing.states
+            drawn = None if columns is None else tuple(columns.tolist())
             first = devices.own_part.start
             done = [
                 _improved(own_tables, mixture, drawn, states, np.int64(first + i), np.float64(step), discount)
                 for i, (own_tables, mixture) in enumerate(zip(own, mixtures, strict=True))
             ]
             q, value, picked, numbers = (devices.dealt(list(parts)) for parts in zip(*done, strict=True))
-            if self.cross is None:  # there are none to tell of, and nothing is not exchanged
+            if columns is None:  # there are none to tell of, and nothing is not exchanged
                 value, picked = devices.exchanged(value), table.at_anchors
             else:
                 value, picked = devices.exchanged((value, picked))
@@ -136,26 +140,22 @@ class Sweep(NamedTuple):
 
 def make_sweep(
     problem: Problem,
-    completion: Any,
+    completion: AbstractCompletion,
     stocks: tuple[Stock, ...],
     rewards: Float[np.ndarray, "S A"],
     is_ended: Bool[np.ndarray, "S 1"],
     exact: Float[np.ndarray, "S A"] | None,
 ) -> Sweep | None:
-    """None where the rows of the draws are not the states, or the completion is none of the two."""
-    is_known = completion is None or isinstance(completion, Cross)
-    if not is_known:
+    """None where states are not completed one by one, from their own entries."""
+    mixing = completion.mixing
+    if mixing is None:
         return None
     columns, anchors = (*stocks, None)[:2]
     assert columns is not None
     dealt = (None if table is None else _dealt(columns, table) for table in (rewards, is_ended, exact))
-    states = _anchor_states(completion)
+    states = mixing.states
     norm = float("nan") if exact is None else float(np.linalg.norm(exact))
-    return Sweep(problem, columns, anchors, completion, *dealt, (rewards[states], is_ended[states]), norm)  # type: ignore[arg-type]
-
-
-def _anchor_states(cross: Cross | None) -> Int[np.ndarray, " m"]:
-    return np.zeros(0, np.int64) if cross is None else cross.states
+    return Sweep(problem, columns, anchors, mixing, *dealt, (rewards[states], is_ended[states]), norm)  # type: ignore[arg-type]
 
 
 def _dealt(stock: Stock, table: np.ndarray) -> Array:

@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from hamq.completion.selection import Pairs
 from hamq.learning.backup import Stock
 from hamq.learning.draws import fewest
 from hamq.learning.expected_error import Errors
 from hamq.learning.health import Diagnosis, pair_worth
-from hamq.learning.selection import Pairs
 from hamq.problem.problem import Problem
 from hamq.sampling.draws import AbstractSampler
 

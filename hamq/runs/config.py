@@ -10,6 +10,7 @@ from hamq.errors import suggestion
 from hamq.problem.problem import Problem
 from hamq.runs.describing import described
 from hamq.runs.errors import RunError, damaged
+from hamq.runs.flat import SELECTS, flat, spelt_out
 from hamq.runs.naming import Named
 from hamq.runs.storage import CONFIG
 
@@ -65,14 +66,18 @@ def config_of(folder: Path, found: Mapping[str, Any]) -> RunConfig:
     for name in ("sampler", "output"):
         if not isinstance(found.get(name), dict | None):
             raise damaged(folder, CONFIG, f"its {name} is {found[name]!r:.60}, not its fields")
-    settings = {name: value for name, value in found.items() if name not in ("command", "problem", "output")}
+    settings = {name: value for name, value in spelt_out(found).items() if name not in ("command", "problem", "output")}
     return RunConfig(found["command"], Named(**given), settings, found.get("output"))
 
 
 def new_config(command: Command, problem: Problem | Named, arguments: Mapping[str, Any], **more: Any) -> RunConfig:
     """Of a solver that is called with these arguments; on how many devices does not matter to it."""
     named = Named(problem.name, None) if isinstance(problem, Problem) else problem
-    kept = {name: described(value) for name, value in arguments.items() if name not in ("key", "devices")}
+    is_table = command == "solve" and "completion" in arguments  # tables that nobody solved have none
+    given = flat(arguments) if is_table else arguments
+    kept = {name: described(value) for name, value in given.items() if name not in ("key", "devices")}
+    if is_table and kept["completion"] is not None:  # what it selects stands beside it
+        kept["completion"] = {n: v for n, v in kept["completion"].items() if n not in SELECTS.values()}
     seed = {"seed": arguments["key"]} if "key" in arguments else {}
     return RunConfig(command, named, seed | kept | more)
 
@@ -90,7 +95,7 @@ def require_same_config(folder: Path, old: dict[str, Any], new: dict[str, Any], 
 
     A free field frees what is below it: `output` frees `output.every`.
     """
-    before, now = (dict(_flat(config, free)) for config in (old, new))
+    before, now = (dict(_flat(spelt_out(config), free)) for config in (old, new))
     wrong = [_unknown(name, [*before, *free]) for name in now if name not in before]
     wrong += [f"{name} is missing (in the folder {before[name]})" for name in before if name not in now]
     wrong += [

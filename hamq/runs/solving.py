@@ -39,9 +39,9 @@ OWN = ("resume", "progress")
 """Arguments of solvers that are given to them here."""
 AROUND = """\
 out             the folder of the run, as the shell writes it: config, history, checkpoints, result; None: nothing is kept
-resume          True continues the run in `out`, or starts it where there is none yet; or what `checkpoint()` of the last
-                Iterate gave, with all other arguments as before
-overwrite       replace the run in `out`, once there is something to put in its place
+resume          True continues the run in `out`, or starts it where there is none yet; "overwrite" replaces it, once there is
+                something to put in its place; or what `checkpoint()` of the last Iterate gave, with all other arguments as
+                before. False: refused if `out` holds a run
 progress        True or False; None: shown on a terminal and in a notebook, and not elsewhere. Or a function that is told
                 (what is being done, parts done, parts in all) while draws and masses are made"""
 NOT_KEPT = ("problem", "exact", "callback", "progress", "resume")
@@ -54,20 +54,17 @@ class Around:
 
     out: str | os.PathLike | None = None
     resume: Any = False
-    overwrite: bool = False
     progress: Any = None
 
     def check(self, caller: str) -> None:
         """`resume` may also be the arrays of a checkpoint, which go to the solver as they are."""
-        for name in ("resume", "overwrite"):
-            if getattr(self, name) is True and self.out is None:
-                raise HamqError(f"{caller}: {name}=True needs out=, the folder of the run.")
-        if self.resume is not False and self.overwrite:
-            raise HamqError(f"{caller}: resume continues the run in out and overwrite replaces it; give one of them.")
-        if not isinstance(self.resume, (bool, dict)) and self.resume is not None:
+        if not isinstance(self.resume, (bool, dict)) and self.resume is not None and not _replaces(self.resume):
             raise HamqError(
-                f"{caller}: resume must be True, False or what `checkpoint()` of an Iterate gave, got {self.resume!r:.60}."
+                f"{caller}: resume must be True, False, 'overwrite' or what `checkpoint()` of an Iterate gave, got "
+                f"{self.resume!r:.60}."
             )
+        if (self.resume is True or _replaces(self.resume)) and self.out is None:
+            raise HamqError(f"{caller}: resume={self.resume!r} needs out=, the folder of the run.")
         if isinstance(self.resume, dict) and self.out is not None:
             raise HamqError(f"{caller}: resume from arrays has no folder; give resume=True with out=, or the arrays alone.")
 
@@ -145,7 +142,7 @@ def _carried_out(solver: Callable[..., Found], given: dict[str, Any], config: Ru
     """What the solver returns, with what made it, recorded in its folder."""
     problem, out = given["problem"], around.out
     digest = "" if out is None else problem_hash(problem)
-    how = {"overwrite": around.overwrite, "resume": around.resume is True}
+    how = {"overwrite": _replaces(around.resume), "resume": around.resume is True}
     with (
         Recording(None if out is None else os.fspath(out), config, digest, **how) as recording,
         progress_for(around.progress) as (on_draws, on_iteration),
@@ -189,6 +186,10 @@ def finish(recording: Recording, solution: Solution | TensorSolution, exact: Sol
     summary = summarise(solution, None if exact is None else compare(solution, exact)).encode()
     recording.finish(solution, summary)
     return summary
+
+
+def _replaces(resume: Any) -> bool:
+    return isinstance(resume, str) and resume == "overwrite"
 
 
 def _each(told: list[Callable[[Iterate], Any] | None]) -> Callable[[Iterate], None] | None:

@@ -11,12 +11,13 @@ from hamq.cli.commands import exact as exact_command
 from hamq.cli.commands import solve as options
 from hamq.cli.commands import solve_tensor as tensor_options
 from hamq.completion.anchors import Anchors
-from hamq.completion.completion import Unidentified
+from hamq.completion.completion import Part, Unidentified
 from hamq.completion.nuclear_norm import NuclearNorm
+from hamq.completion.selection import Selection
 from hamq.completion.soft_impute import SoftImpute
 from hamq.exact.value_iteration import solve_exact
+from hamq.learning.passes import Keeping, Passes, Schedule
 from hamq.learning.q_iteration import solve
-from hamq.learning.settings import Keeping, Part, Schedule, Selection
 from hamq.problem import zoo
 from hamq.problem.problem import LAWS, Problem
 from hamq.problem.zoo.provenance import PRESETS
@@ -39,8 +40,11 @@ MODULES = {
     "nuclear_norm": NuclearNorm,
     "soft_impute": SoftImpute,
 }
+SELECTS = {"selection", "fraction", "completes"}
+"""Fields of completions that are options of `hamq solve` itself, whatever the completion."""
 NOT_GIVEN = {"hmc": {"varies", "judged"}, "iid": {"tolerance"}, "exhaustive": {"tolerance"}}
-"""Fields of samplers that they fill in themselves, or that nobody has to set from the shell."""
+NOT_GIVEN |= {name: SELECTS for name in ("anchors", "nuclear_norm", "soft_impute")}
+"""Fields that are filled in, or that nobody has to set from the shell."""
 
 
 def defaults(function) -> dict:
@@ -59,8 +63,10 @@ def choices(group, name) -> tuple:
 
 def test_solve():
     expected = {name: default for name, default in defaults(solve).items() if name not in NOT_OPTIONS}
+    assert expected.pop("passes") is None
+    expected |= values(Passes())
     found = values(options.SolveOptions())
-    assert found.keys() - expected.keys() == {"seed", "literal"}
+    assert found.keys() - expected.keys() == {"seed", "literal", "selection", "fraction", "complete"}
     assert expected.keys() <= found.keys()
     assert expected.pop("completion") == options.make(found["completion"], {})
     assert expected.pop("sampler") is None and found["sampler"] == "hmc"
@@ -70,7 +76,6 @@ def test_solve():
 @pytest.mark.parametrize(
     ("group", "name", "expected"),
     [
-        (options.SolveOptions, "selection", Selection),
         (options.SolveOptions, "complete", Part),
         (options.SolveOptions, "draws", Keeping),
         (options.SolveOptions, "schedule", Schedule),
@@ -80,6 +85,10 @@ def test_solve():
 )
 def test_choices(group, name, expected):
     assert choices(group(), name) == get_args(expected)
+
+
+def test_choices_of_selections():
+    assert set(choices(options.SolveOptions(), "selection")) == {*get_args(Selection), "anchors"}
 
 
 def test_choices_of_walls_laws_and_presets():

@@ -70,7 +70,7 @@ BEFORE_COMPUTING = [
     ("--tolerance -1", r"solve: tolerance must be None or a number above 0, got -1\.0\."),
     ("--fraction 0.5", r"solve: fraction = 0\.5 has no meaning with selection='anchors'"),
     ("--selection all", r"solve: selection='all' does not go with completion=Anchors"),
-    ("--step-size 0", r"solve: step_size must lie above 0"),
+    ("--step-size 0", r"Passes: step_size must lie above 0"),
     ("--num-samples 0", r"HMC: num_samples must be"),
     ("--sampler-step-size 0", r"HMC: step_size must be"),
     ("--num-chains 3 --num-samples 10", r"HMC: num_samples = 10 does not divide into num_chains = 3"),

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hamq.completion.actions import continuation, farthest_actions, misfit, polynomials
-from hamq.completion.anchors import Anchors, Cross, lack_of_fit, largest_volume, noise_in_full
+from hamq.completion.anchors import Anchors
 from hamq.completion.completion import Observed
+from hamq.completion.cross import Cross, lack_of_fit, largest_volume, noise_in_full
 
 
 def low_rank(rank, num_states=30, num_actions=8, seed=0):

@@ -40,7 +40,7 @@ def digest(*parts: bytes) -> str:
 
 
 def outcome(problem, sampler, completion, others: dict, devices: int) -> dict[str, str]:
-    solution = hamq.solve(problem, sampler, completion, iterations=4, devices=devices, key=5, **others)
+    solution = hamq.solve(problem, sampler, completion, iterations=4, key=5, passes=hamq.Passes(devices=devices, **others))
     rows = [getattr(solution.history, name).tobytes() for name in COLUMNS if name != "seconds"]
     return {"q": digest(solution.q.tobytes()), "history": digest(*rows)}
 

@@ -5,12 +5,12 @@ import jax.random as jr
 import numpy as np
 import pytest
 
+from hamq.completion.selection import some_states
 from hamq.learning import layout
 from hamq.learning.backup import draw_stock, stock_of
 from hamq.learning.budget import PROGRAMS, memory_needed
 from hamq.learning.devices import own_device
 from hamq.learning.draws import draw_pairs, prepare
-from hamq.learning.selection import some_states
 from hamq.sampling.hmc import HMC
 from hamq.sampling.iid import IID
 from tests.exact.posed import swing

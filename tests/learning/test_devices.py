@@ -13,10 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hamq.completion.anchors import Anchors, mixing_weights
+from hamq.completion.anchors import Anchors
+from hamq.completion.cross import mixing_weights
 from hamq.learning import devices as devices_module
-from hamq.learning.budget import default_budget
 from hamq.learning.devices import LOST, LostProcessError, broadcast, choose_devices, end_when_lost, is_any, waiting
+from hamq.learning.passes import Passes
 from hamq.learning.preparation import prepare_run
 from hamq.learning.q_iteration import State, _placed, _table, q_iteration, solve
 from hamq.learning.settings import resolve
@@ -58,9 +59,9 @@ def test_draws_made_again_are_those_kept():
     """Tables agree to rounding: what is kept is improved on the devices, what is made again on the host, in float64."""
     options = {"iterations": 4, "key": 5}
     kept = solve(PENDULUM, SAMPLER, None, **options)
-    again = solve(PENDULUM, SAMPLER, None, draws="regenerate", **options)
+    again = solve(PENDULUM, SAMPLER, None, passes=Passes(draws="regenerate"), **options)
     np.testing.assert_allclose(again.q, kept.q, rtol=1e-12)
-    fresh = solve(PENDULUM, SAMPLER, None, draws="fresh", **options)
+    fresh = solve(PENDULUM, SAMPLER, None, passes=Passes(draws="fresh"), **options)
     assert np.abs(fresh.q - kept.q).max() > 1e-3
 
 
@@ -88,9 +89,8 @@ def same_for_all_actions() -> Problem:
     ids=["anchors", "whole", "rank-deficient"],
 )
 def test_iterations_on_the_devices_equal_those_on_the_host(problem, completion, rank):
-    given = {name: None for name in ("tolerance", "fraction", "step_decay", "max_gradients", "max_bytes", "devices")}
-    given |= {"iterations": 3, "draws": "reuse", "coupled": True, "step_size": 0.8, "schedule": "constant"}
-    settings = resolve(problem, default_budget(problem), SAMPLER, completion, None, None, **given)
+    given = {"iterations": 3, "tolerance": None, "max_gradients": None, "passes": Passes(step_size=0.8)}
+    settings = resolve(problem, SAMPLER, completion, **given)
     exact = solve(problem, SAMPLER, None, iterations=2, key=7)  # anything to measure the distance to
     on_host = prepare_run(problem, settings, exact, None, key=as_key(1), progress=None)
     assert on_host.sweep is None and on_host.stocks is not None  # small, and a CPU: nothing to gain from it

@@ -5,12 +5,13 @@ import numpy as np
 import pytest
 from scipy.interpolate import interpn
 
+from hamq.completion.selection import Pairs, some_actions
 from hamq.learning import preparation, q_iteration
 from hamq.learning.backup import make_stock
 from hamq.learning.draws import PairDraws
 from hamq.learning.health import Diagnosis, correlation_time, health_of
+from hamq.learning.passes import Passes
 from hamq.learning.q_iteration import solve
-from hamq.learning.selection import Pairs, some_actions
 from hamq.sampling.draws import effective_share
 from hamq.sampling.exhaustive import Exhaustive
 from hamq.sampling.hmc import HMC
@@ -174,7 +175,7 @@ def test_other_samplers():
     np.testing.assert_array_equal(independent.effective, 5)
     assert np.isnan(independent.acceptance).all() and np.isnan(independent.stuck).all()
     assert solve(problem, Exhaustive(), **QUICK).health is None
-    assert solve(problem, IID(5), draws="fresh", **QUICK).health is None
+    assert solve(problem, IID(5), passes=Passes(draws="fresh"), **QUICK).health is None
 
 
 def test_weights():

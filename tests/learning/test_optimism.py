@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hamq.learning import q_iteration
+from hamq.learning.passes import Passes
 from hamq.learning.q_iteration import solve
 from hamq.problem.grid import Grid
 from hamq.problem.kernels.gaussian import GaussianKernel
@@ -27,7 +28,7 @@ def biases(monkeypatch, is_corrected):
     exact = solve_exact(problem).value
     if not is_corrected:
         monkeypatch.setattr(q_iteration, "without_optimism", lambda run, q: None)
-    found = [solve(problem, IID(40), None, coupled=False, iterations=120, key=seed) for seed in range(SEEDS)]
+    found = [solve(problem, IID(40), None, passes=Passes(coupled=False), iterations=120, key=seed) for seed in range(SEEDS)]
     assert all(("of optimism taken off" in solution.result) == is_corrected for solution in found)
     return np.asarray([np.mean(solution.value - exact) for solution in found])
 
@@ -42,7 +43,7 @@ def test_independent_draws_lose_most_of_their_optimism(monkeypatch):
 
 
 def test_weighted_draws_and_single_actions_are_left_alone():
-    assert "optimism" not in solve(posed(), HMC(16), None, coupled=False, iterations=20).result
+    assert "optimism" not in solve(posed(), HMC(16), None, passes=Passes(coupled=False), iterations=20).result
     kernel = GaussianKernel(lambda s, a: 0.5 * s, [0.5])
     single = Problem(Grid([-2.0], [2.0], [9]), [0.0], kernel, lambda s, a: s[0] + 0 * a, 0.9)
     assert "optimism" not in solve(single, IID(16), None, iterations=20).result

@@ -4,8 +4,9 @@ import jax.random as jr
 import numpy as np
 import pytest
 
+from hamq.completion.keep import Keep
+from hamq.completion.selection import all_pairs, as_mask, bernoulli, per_state, some_actions, some_states
 from hamq.learning.q_iteration import solve
-from hamq.learning.selection import all_pairs, as_mask, bernoulli, per_state, some_actions, some_states
 from hamq.problem import zoo
 from hamq.sampling.exhaustive import Exhaustive
 from tests.stats import assert_mean_equals
@@ -46,5 +47,5 @@ def test_blocks(problem):
 def test_pairs_change_from_iteration_to_iteration(problem):
     """With one action per state backed up at a time, entries keep being reached: after 40 iterations nearly all."""
     first = np.full((49, 10), 1e6)
-    solution = solve(problem, Exhaustive(), None, selection="per_state", fraction=0.1, iterations=40, initial=first)
+    solution = solve(problem, Exhaustive(), Keep("per_state", 0.1), iterations=40, initial=first)
     assert np.mean(solution.q == 1e6) < 0.05  # (9/10)^40 = 1.5 %

@@ -6,17 +6,20 @@ import numpy as np
 import pytest
 
 from hamq.certificates.comparison import compare
+from hamq.completion.anchoring import PILOT_ITERATIONS, _rough_value
 from hamq.completion.anchors import Anchors
+from hamq.completion.keep import Keep
 from hamq.completion.nuclear_norm import NuclearNorm
+from hamq.completion.planning import Sampled
+from hamq.completion.selection import all_pairs
 from hamq.completion.soft_impute import SoftImpute
 from hamq.exact.value_iteration import solve_exact
-from hamq.learning.anchoring import PILOT_ITERATIONS, _rough_value
 from hamq.learning.backup import stock_of
 from hamq.learning.draws import draw_pairs
 from hamq.learning.literal import literal_provenance, paper_literal
+from hamq.learning.passes import Passes
 from hamq.learning.preparation import lemma3_samples
 from hamq.learning.q_iteration import solve
-from hamq.learning.selection import all_pairs
 from hamq.problem import zoo
 from hamq.problem.grid import Grid
 from hamq.problem.kernels.gaussian import GaussianKernel
@@ -129,7 +132,8 @@ def test_defaults_reach_the_answer_within_their_budget(pendulum, exact_pendulum)
 
 def test_the_paper_to_the_letter_does_not_settle(pendulum, exact_pendulum):
     """Empty rows are 0, and so is V in a share 0.8¹⁰ of the states: Q hovers about the solution with γ(1 − 0.8¹⁰)."""
-    settings = paper_literal(pendulum) | {"sampler": Exhaustive(), "iterations": 120, "draws": "reuse"}
+    reused = Passes(draws="reuse", coupled=False)
+    settings = paper_literal(pendulum) | {"sampler": Exhaustive(), "iterations": 120, "passes": reused}
     tables = []
     solution = solve(pendulum, **settings, callback=lambda iterate: tables.append(iterate.q))
     empty = 0.8**10
@@ -143,36 +147,36 @@ def test_the_paper_to_the_letter_does_not_settle(pendulum, exact_pendulum):
     assert abs(values.mean() - shrunk.value.mean()) < 0.25 * abs(exact_pendulum.value.mean() - shrunk.value.mean())
 
 
-@pytest.mark.parametrize("completion", [NuclearNorm(), SoftImpute()])
+@pytest.mark.parametrize("completion", [NuclearNorm(fraction=0.5), SoftImpute(fraction=0.5)])
 def test_scattered_entries_are_completed(problem, exact, completion):
     """Half of the entries, exact expectations: completing the increment settles near the answer."""
-    options = {"selection": "per_state", "fraction": 0.5, "iterations": 80}
-    solution = solve(problem, Exhaustive(), completion, **options, exact=exact)
+    solution = solve(problem, Exhaustive(), completion, iterations=80, exact=exact)
     assert solution.history.distance[-1] < 0.05
     assert solution.history.unidentified.max() == 0
 
 
 def test_unselected_entries_keep_their_value(problem):
     first = np.full((15, 6), 7.0)
-    solution = solve(problem, Exhaustive(), None, selection="bernoulli", fraction=0.3, iterations=1, initial=first)
+    solution = solve(problem, Exhaustive(), Keep("bernoulli", 0.3), iterations=1, initial=first)
     kept = np.mean(solution.q == 7.0)
     assert 0.5 < kept < 0.9  # 0.7 of 90 entries ± 4 standard deviations
 
 
 def test_fresh_draws_with_averaging_beat_fresh_draws_without(problem, exact):
-    options = {"completion": None, "draws": "fresh", "iterations": 60, "exact": exact, "initial": exact.q, "key": 3}
-    plain = solve(problem, IID(NUM_DRAWS), **options).history.distance[-20:].mean()
-    averaged = solve(problem, IID(NUM_DRAWS), step_decay=10.0, **options).history.distance[-20:].mean()
+    options = {"completion": None, "iterations": 60, "exact": exact, "initial": exact.q, "key": 3}
+    ways = Passes(draws="fresh"), Passes(draws="fresh", step_decay=10.0)
+    found = (solve(problem, IID(NUM_DRAWS), passes=passes, **options) for passes in ways)
+    plain, averaged = (each.history.distance[-20:].mean() for each in found)
     assert averaged < 0.7 * plain
 
 
 def test_any_fraction_is_compiled_once():
     problem = pose()
-    options = {"sampler": IID(NUM_DRAWS), "completion": None, "selection": "bernoulli", "draws": "fresh", "iterations": 2}
-    solve(problem, fraction=0.9, **options)
+    options = {"sampler": IID(NUM_DRAWS), "passes": Passes(draws="fresh"), "iterations": 2}
+    solve(problem, completion=Keep("bernoulli", 0.9), **options)
     before = len(TRACES)
-    solve(problem, fraction=0.4, **options)
-    solve(problem, fraction=0.2, **options, key=5)
+    solve(problem, completion=Keep("bernoulli", 0.4), **options)
+    solve(problem, completion=Keep("bernoulli", 0.2), **options, key=5)
     traced = len(TRACES) - before
     # The checks before a run evaluate the user's mean (they are no part of the loop), the same number of times each.
     assert traced <= 2 * 2, f"traced {traced} times"
@@ -199,7 +203,7 @@ def test_tolerance_stops(problem, exact):
     "options",
     [
         {"completion": None},
-        {"completion": NuclearNorm(), "fraction": 0.5, "selection": "bernoulli", "draws": "fresh"},
+        {"completion": NuclearNorm(fraction=0.5, selection="bernoulli"), "passes": Passes(draws="fresh")},
         {"completion": Anchors(num_columns=2, num_states=4)},
     ],
 )
@@ -242,7 +246,7 @@ def test_lemma_3():
 
 
 def test_lemma_3_sets_the_number_of_draws(problem):
-    solution = solve(problem, IID(1), None, schedule="lemma3", iterations=2)
+    solution = solve(problem, IID(1), None, passes=Passes(schedule="lemma3"), iterations=2)
     assert NUM_DRAWS > 20 and solution.history.samples[-1] == 90 * NUM_DRAWS
 
 
@@ -259,22 +263,11 @@ def test_the_literal_settings_have_sources():
 REFUSED = {
     "iterations must be a whole number of at least 1, got 0": {"iterations": 0},
     "tolerance must be None or a number above 0, got nan": {"tolerance": float("nan")},
-    "fraction must lie above 0 and be at most 1, got 0": {"completion": None, "fraction": 0},
-    "fraction must lie above 0 and be at most 1, got 1.5": {"completion": None, "fraction": 1.5},
-    "step_size must lie above 0 and be at most 1, got 0": {"step_size": 0},
-    "step_decay must be None or a number above 0, got -1": {"step_decay": -1},
     "max_gradients must be None or a number above 0, got 0": {"max_gradients": 0},
     "max_gradients counts gradients of the density, and IID needs none": {"max_gradients": 10, "sampler": IID(5)},
     "does not buy one draw for each of 90 backups": {"max_gradients": 9_000, "sampler": HMC(9), "completion": None},
-    "selection must be one of .*, got 'anchor'; did you mean 'anchors'?": {"selection": "anchor"},
-    "selection='all' does not go with completion=Anchors": {"selection": "all"},
-    "selection='anchors' does not go with completion=NuclearNorm": {"selection": "anchors", "completion": NuclearNorm()},
-    "fraction = 0.5 has no meaning with selection='anchors'": {"fraction": 0.5},
-    "complete must be one of expectation, increment, table, got 'tables'": {"complete": "tables"},
-    "draws must be one of reuse, fresh, regenerate, got 'once'": {"draws": "once"},
-    "schedule must be one of constant, lemma3, got 'x'": {"schedule": "x"},
-    "schedule='lemma3' says how many draws to make, and Exhaustive makes none": {"schedule": "lemma3"},
-    "coupled must be True or False, got 1": {"coupled": 1},
+    "schedule='lemma3' says how many draws to make, and Exhaustive makes none": {"passes": Passes(schedule="lemma3")},
+    r"passes must be hamq\.Passes\(\.\.\.\) or None, got 'fresh'": {"passes": "fresh"},
     "sampler must be HMC, IID, Importance or Exhaustive": {"sampler": "hmc"},
     "completion must be Anchors, NuclearNorm, SoftImpute or None, got 'anchors'": {"completion": "anchors"},
     "initial must be a number or a table of shape": {"initial": np.zeros((3, 3))},
@@ -282,12 +275,14 @@ REFUSED = {
     "initial must be a table, a number, 'uniform'": {"initial": "random"},
     "num_columns = 9 is more than the 6 actions": {"completion": Anchors(num_columns=9)},
     "num_states = 99 is more than the 15 states": {"completion": Anchors(num_states=99)},
-    "bytes for .* draws and the tables": {"max_bytes": 100, "sampler": IID(50), "completion": None},
-    "bytes for 1.50e.10 draws and the tables": {"max_bytes": 10**9, "sampler": IID(10**9)},  # before the pilot
-    "bytes for 3.00e.09 draws and the tables": {
-        "max_bytes": 10**9,
+    "bytes for .* draws and the tables": {"passes": Passes(max_bytes=100), "sampler": IID(50), "completion": None},
+    "bytes for 1.50e.10 draws and the tables": {
+        "passes": Passes(max_bytes=10**9),
         "sampler": IID(10**9),
-        "draws": "fresh",
+    },  # before the pilot
+    "bytes for 3.00e.09 draws and the tables": {
+        "passes": Passes(max_bytes=10**9, draws="fresh"),
+        "sampler": IID(10**9),
         "completion": NuclearNorm(),
     },
     "key must be a JAX key": {"key": "zero"},
@@ -300,6 +295,27 @@ def test_refusals(as_user, problem, message):
         solve(problem, **({"sampler": Exhaustive(), "iterations": 2} | REFUSED[message]))
 
 
+PARTS_REFUSED = {
+    "Keep: fraction must lie above 0 and be at most 1, got 0": lambda: Keep(fraction=0),
+    "NuclearNorm: fraction must lie above 0 and be at most 1, got 1.5": lambda: NuclearNorm(fraction=1.5),
+    "SoftImpute: fraction = 0.5 has no meaning with selection='all'": lambda: SoftImpute(fraction=0.5, selection="all"),
+    "Keep: selection must be one of .*, got 'per_stat'; did you mean 'per_state'?": lambda: Keep("per_stat"),
+    "Anchors: completes must be one of expectation, increment, table, got 'tables'": lambda: Anchors(completes="tables"),
+    "Passes: step_size must lie above 0 and be at most 1, got 0": lambda: Passes(step_size=0),
+    "Passes: step_decay must be None or a number above 0, got -1": lambda: Passes(step_decay=-1),
+    "Passes: max_bytes must be None or a number above 0, got -5": lambda: Passes(max_bytes=-5),
+    "Passes: draws must be one of reuse, fresh, regenerate, got 'once'": lambda: Passes(draws="once"),
+    "Passes: schedule must be one of constant, lemma3, got 'x'": lambda: Passes(schedule="x"),
+    "Passes: coupled must be True or False, got 1": lambda: Passes(coupled=1),
+}
+
+
+@pytest.mark.parametrize("message", PARTS_REFUSED)
+def test_refusals_of_completions_and_passes(as_user, message):
+    with pytest.raises(ValueError, match=message):
+        PARTS_REFUSED[message]()
+
+
 def test_the_exact_solution_must_be_of_this_problem(problem):
     other = solve_exact(pose(actions=np.linspace(-1, 1, 3)))
     with pytest.raises(ValueError, match="exact must be a solution of this problem, got one of Problem"):
@@ -309,18 +325,18 @@ def test_the_exact_solution_must_be_of_this_problem(problem):
 @pytest.mark.parametrize(
     "options",
     [
-        {"step_size": 0.05},
-        {"step_decay": 1.0},
-        {"selection": "bernoulli", "fraction": 0.3},
-        {"selection": "per_state", "fraction": 0.2, "step_size": 0.5},
+        {"passes": Passes(step_size=0.05)},
+        {"passes": Passes(step_decay=1.0)},
+        {"completion": Keep("bernoulli", 0.3)},
+        {"completion": Keep("per_state", 0.2), "passes": Passes(step_size=0.5)},
     ],
 )
 def test_a_tolerance_holds_for_small_steps_and_few_pairs(problem, exact, options):
     """Without noise the limit is Q*: whoever says that it is within 0.1 must be."""
-    solution = solve(problem, Exhaustive(), None, tolerance=0.1, iterations=1500, **options)
+    solution = solve(problem, Exhaustive(), **({"completion": None} | options), tolerance=0.1, iterations=1500)
     if solution.converged:
         assert np.abs(solution.q - exact.q).max() <= 0.1
-    assert solution.converged or "step_decay" in options
+    assert solution.converged or "step_decay=1.0" in repr(options)
 
 
 @pytest.mark.parametrize("completion", [Anchors(num_columns=2, num_states=5), NuclearNorm()])
@@ -331,18 +347,18 @@ def test_what_is_not_finite_stops_before_it_is_completed(problem, completion):
 
 def test_no_pair_at_all_is_refused(problem):
     with pytest.raises(ValueError, match="no pair was selected in iteration 1; raise fraction = 1e-05"):
-        solve(problem, Exhaustive(), None, selection="bernoulli", fraction=1e-5)
+        solve(problem, Exhaustive(), Keep("bernoulli", 1e-5))
 
 
 def test_a_completion_that_stops_early_is_mentioned(problem):
-    options = {"selection": "bernoulli", "fraction": 0.5, "complete": "table", "iterations": 3}
-    solution = solve(problem, Exhaustive(), NuclearNorm(max_iterations=1), **options)
+    completion = NuclearNorm(max_iterations=1, selection="bernoulli", fraction=0.5, completes="table")
+    solution = solve(problem, Exhaustive(), completion, iterations=3)
     assert "the completion stopped early in 3 of 3 iterations" in solution.result
     assert solution.history.incomplete.tolist() == [1, 1, 1]
 
 
 def test_empty_rows_are_counted_without_a_completion(problem):
-    solution = solve(problem, Exhaustive(), None, selection="bernoulli", fraction=0.1, iterations=3)
+    solution = solve(problem, Exhaustive(), Keep("bernoulli", 0.1), iterations=3)
     assert solution.history.unidentified.min() > 0
 
 
@@ -384,7 +400,6 @@ def test_another_problem_of_the_same_size_is_refused():
 def test_more_refusals(as_user, problem):
     for message, options in {
         "problem must be a hamq.Problem": {"problem": "pendulum"},
-        "max_bytes must be None or a number above 0, got -5": {"max_bytes": -5},
         "resume has no table 'q'": {"resume": {}},
         "key must be a seed of 64 bits": {"key": 10**20},
     }.items():
@@ -394,7 +409,7 @@ def test_more_refusals(as_user, problem):
 
 def test_a_changing_number_of_pairs_compiles_nothing(problem, caplog):
     """The paper's coins, fresh draws: after a first run other numbers of pairs find everything compiled."""
-    options = {"sampler": IID(NUM_DRAWS), "completion": None, "selection": "bernoulli", "fraction": 0.5, "draws": "fresh"}
+    options = {"sampler": IID(NUM_DRAWS), "completion": Keep("bernoulli", 0.5), "passes": Passes(draws="fresh")}
     solve(problem, **options, iterations=6, key=0)
     with jax.log_compiles(), caplog.at_level("WARNING"):
         solve(problem, **options, iterations=8, key=1)
@@ -410,7 +425,6 @@ def test_the_pilot_knows_where_problems_end():
     everything, exact = all_pairs(problem), solve_exact(problem)
     drawn = draw_pairs(problem, Exhaustive(), *everything, key=jax.random.key(0))
     actions = np.arange(problem.num_actions)
-    value = _rough_value(
-        problem, reward_table(problem), terminal_table(problem), actions, actions, stock_of(drawn), stock_of(drawn)
-    )
+    sampled = Sampled(lambda value: stock_of(drawn).expected(problem, value), drawn)
+    value = _rough_value(problem, reward_table(problem), terminal_table(problem), actions, actions, sampled, sampled)
     np.testing.assert_allclose(value, exact.value, atol=2 * 0.9**PILOT_ITERATIONS * np.abs(exact.value).max())

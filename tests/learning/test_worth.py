@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from hamq.completion.selection import all_pairs
 from hamq.learning.backup import make_stock
 from hamq.learning.draws import PairDraws
 from hamq.learning.expected_error import Errors
 from hamq.learning.health import Diagnosis, chains_disagree
-from hamq.learning.selection import all_pairs
 from hamq.learning.worth import worth
 from hamq.problem import zoo
 from hamq.sampling.exhaustive import Exhaustive

@@ -7,6 +7,7 @@ EXACT = "tests/exact/test_axis_masses.py"
 DEPENDENCE = "tests/problem/test_dependence.py"
 LEARNING = "tests/learning/test_axes.py"
 OWN = "tests/test_own_kernel.py"
+OWN_COMPLETION = "tests/test_own_completion.py"
 OWN_SAMPLER = "tests/test_own_sampler.py"
 
 AXES = [
@@ -128,5 +129,19 @@ AXES = [
         old="Cloud(draws.points[jnp.asarray(self.order)], jnp.exp(draws.log_weights))",
         new="Cloud(draws.points[jnp.asarray(self.order)], jnp.exp(0 * draws.log_weights))",
         tests=(f"{OWN_SAMPLER}::test_a_train_of_its_draws",),
+    ),
+    Mutant(
+        "own-completion-never-plans",
+        "hamq/learning/preparation.py",
+        old="plan = settings.completion.plan(pilot)",
+        new="plan = settings.completion.plan(pilot)._replace(completion=settings.completion)",
+        tests=(f"{OWN_COMPLETION}::test_a_completion_that_plans",),
+    ),
+    Mutant(
+        "settings-of-version-0-1-not-spelt-out",
+        "hamq/runs/flat.py",
+        old='(found["selection"] or "per_state") if is_part else None',
+        new='found["selection"]',
+        tests=(f"{OWN_COMPLETION}::test_settings_of_version_0_1_are_spelt_out",),
     ),
 ]

@@ -110,9 +110,9 @@ DENSITY_MUTANTS = [
     ),
     Mutant(
         "completion-expected-to-miss-nothing",
-        "hamq/learning/expected_error.py",
-        old="rows[:, cross.tried] = noise.expected[place] - plain[place]",
-        new="rows[:, cross.tried] = 0",
+        "hamq/completion/cross.py",
+        old="missing = observed.values[place] - table[place]",
+        new="missing = 0 * table[place]",
         tests=(f"{ERROR}::test_what_a_completion_misses_is_expected_elsewhere_too",),
     ),
     Mutant(

@@ -86,7 +86,7 @@ SCALE = [
     Mutant(
         "regenerated-with-fresh-keys",
         "hamq/learning/preparation.py",
-        old='key = self.keys["draws"] if self.settings.draws == "regenerate" else jr.fold_in(self.keys["draws"], t)',
+        old='key = self.keys["draws"] if self.settings.passes.draws == "regenerate" else jr.fold_in(self.keys["draws"], t)',
         new='key = jr.fold_in(self.keys["draws"], t)',
         tests=("tests/learning/test_devices.py::test_draws_made_again_are_those_kept",),
     ),

@@ -24,7 +24,7 @@ def exact():
 
 @pytest.fixture(scope="module")
 def table(exact):
-    return hamq.solve(exact.problem, hamq.Exhaustive(), None, selection="all", iterations=3)
+    return hamq.solve(exact.problem, hamq.Exhaustive(), None, iterations=3)
 
 
 def data(path="page.html") -> dict:

@@ -11,7 +11,7 @@ import hamq
 from hamq.runs import progress as module
 
 PROBLEM = hamq.problems.double_integrator(points=4, num_actions=3)
-QUICK = {"sampler": hamq.HMC(5), "completion": None, "selection": "all", "iterations": 3}
+QUICK = {"sampler": hamq.HMC(5), "completion": None, "iterations": 3}
 
 
 class Terminal(io.StringIO):

@@ -18,7 +18,7 @@ from hamq.runs.folder import RunFolder
 from hamq.runs.lock import LOCK
 from hamq.tensor import solve as tensor_module
 
-QUICK = {"sampler": hamq.HMC(10), "completion": None, "selection": "all", "iterations": 6}
+QUICK = {"sampler": hamq.HMC(10), "completion": None, "iterations": 6}
 
 
 def drift(state, action):
@@ -130,9 +130,9 @@ def test_a_run_is_not_replaced_unless_asked_for(tmp_path):
     with pytest.raises(hamq.HamqError, match="already holds a run"):
         solve_table(out=tmp_path / "run", key=1)
     with pytest.raises(Stop):  # the old run counts until there is a new one
-        solve_table(out=tmp_path / "run", key=1, overwrite=True, progress=_stop)
+        solve_table(out=tmp_path / "run", key=1, resume="overwrite", progress=_stop)
     assert_same(hamq.load(tmp_path / "run", mine()), old)
-    new = solve_table(out=tmp_path / "run", key=1, overwrite=True)
+    new = solve_table(out=tmp_path / "run", key=1, resume="overwrite")
     assert_same(hamq.load(tmp_path / "run", mine()), new)
 
 
@@ -152,12 +152,11 @@ def test_what_is_refused_leaves_no_folder(tmp_path):
     ("more", "said"),
     [
         ({"resume": True}, r"solve: resume=True needs out=, the folder of the run"),
-        ({"overwrite": True}, r"solve: overwrite=True needs out=, the folder of the run"),
+        ({"resume": "overwrite"}, r"solve: resume='overwrite' needs out=, the folder of the run"),
         (
-            {"out": "run", "resume": True, "overwrite": True},
-            r"solve: resume continues the run in out and overwrite replaces",
+            {"resume": "yes"},
+            r"solve: resume must be True, False, 'overwrite' or what .* gave, got 'yes'",
         ),
-        ({"resume": "yes"}, r"solve: resume must be True, False or what `checkpoint\(\)` of an Iterate gave, got 'yes'"),
         ({"out": "run", "resume": {"q": np.zeros((12, 3))}}, r"solve: resume from arrays has no folder"),
     ],
 )
@@ -190,7 +189,8 @@ def test_a_misspelt_argument_is_named():
 )
 def test_arguments_are_those_of_the_solver_and_of_the_folder(ours, solver):
     given, own = inspect.signature(ours).parameters, inspect.signature(solver).parameters
-    around = ["out", "resume", "overwrite", "progress"]
+    around = ["out", "resume", "progress"]
+    assert len(given) <= 14
     assert list(given) == [*(name for name in own if name not in around), *around]
     assert all(given[name] == own[name] for name in own if name not in around)
     for name in around:
@@ -265,7 +265,7 @@ SHELL = ["--points", "4", "--num-actions", "3", "--sampler", "exhaustive", "--co
 def test_shell_and_python_continue_each_others_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     problem = hamq.problems.pendulum(points=4, num_actions=3)
-    same = {"sampler": hamq.Exhaustive(), "completion": None, "selection": "all"}
+    same = {"sampler": hamq.Exhaustive(), "completion": None}
     whole = hamq.solve(problem, **same, iterations=8)
     assert main(["solve", "pendulum", *SHELL, "--iterations", "3", "--out", "run"]) == 0
     found = hamq.solve(problem, **same, iterations=5, out="run", resume=True)

@@ -334,12 +334,13 @@ def solve_arguments(request: Request, problem: "hamq.Problem") -> dict[str, Any]
     """What `solve` is called with; HamqError if it would refuse."""
     from hamq.learning.budget import default_budget
     from hamq.learning.settings import resolve
+    from hamq.runs.flat import assembled, flat
 
     asked = dataclasses.asdict(request.options["solve"])
     is_literal = asked.pop("literal")
     arguments = asked | {"sampler": None, "completion": make(asked["completion"], {})}
     if is_literal:
-        arguments |= hamq.paper_literal(problem)
+        arguments |= flat(hamq.paper_literal(problem))
         arguments |= {name: value for name, value in request.given_in("solve").items() if name in asked}
     arguments["sampler"] = _module(request, "sampler", arguments["sampler"], is_literal)
     arguments["completion"] = _module(request, "completion", arguments["completion"], is_literal)
@@ -347,8 +348,8 @@ def solve_arguments(request: Request, problem: "hamq.Problem") -> dict[str, Any]
     if _counts_on_budget(request, arguments):
         arguments["max_gradients"] = default_budget(problem)
     arguments["key"] = arguments.pop("seed")
-    settings = {name: value for name, value in arguments.items() if name not in ("key", "initial")}
-    resolve(problem, default_budget(problem), **settings)  # before anything is computed
+    arguments = assembled(arguments)
+    resolve(problem, **{name: value for name, value in arguments.items() if name not in ("key", "initial")})  # refuse early
     return arguments
 
 

@@ -4,11 +4,12 @@ Pairs come as blocks of states, each with the same number of actions, which is h
 
 per_state  the same number of actions in every state, chosen anew in every iteration: no row is ever empty
 bernoulli  the paper's coins: each pair with probability `fraction`; at 0.2 and 10 actions 11 % of the rows are empty
-anchors    some actions in all states and all actions in some states, the same in every iteration
 all        every pair
+
+Completions may choose Ω themselves, as `Anchors` does: some actions in all states and all actions in some states.
 """
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +19,10 @@ from jaxtyping import Bool, Int
 
 from hamq.problem.problem import Problem
 from hamq.types import Key
+
+Selection = Literal["per_state", "bernoulli", "all"]
+FRACTION = 0.2
+"""The paper's p, for `per_state` and `bernoulli`."""
 
 
 class Pairs(NamedTuple):
@@ -56,6 +61,13 @@ def bernoulli(problem: Problem, fraction: float, *, key: Key) -> Pairs:
     coins = np.asarray(jr.uniform(key, (problem.num_states, problem.num_actions))) < fraction
     states, actions = np.nonzero(coins)
     return Pairs(states, actions[:, None])
+
+
+def chosen(problem: Problem, selection: Selection, fraction: float, *, key: Key) -> Pairs:
+    """Ω_t by its name."""
+    if selection == "all":
+        return all_pairs(problem)
+    return (per_state if selection == "per_state" else bernoulli)(problem, fraction, key=key)
 
 
 def as_mask(problem: Problem, blocks: tuple[Pairs, ...]) -> Bool[np.ndarray, "S A"]:
