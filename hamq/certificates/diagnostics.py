@@ -16,9 +16,9 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
+from hamq.certificates.certificate import checked_table, problem_of
 from hamq.certificates.chain_diagnosis import FALSE_ALARM, MIN_ESS, ChainDiagnosis, ChainNumbers
 from hamq.certificates.chain_statistics import LEAST_DRAWS, ChainStatistics, chain_statistics, rhat_by_chance
-from hamq.certificates.checked_table import checked_table, problem_of
 from hamq.learning.draws import Progress, draw_pairs, prepare
 from hamq.learning.health import interpolated
 from hamq.problem.problem import Problem

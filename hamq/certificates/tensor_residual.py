@@ -23,7 +23,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Float, Int
 
-from hamq.certificates.order_statistics import quantile_bound
+from hamq.certificates.partial import quantile_bound
 from hamq.control.rollouts import random_starts
 from hamq.problem.grid import Grid
 from hamq.problem.problem import Problem

@@ -12,11 +12,14 @@ actions share (`tensor/gaussian.py`), densities without a normaliser have masses
 (`expected_values.py`). It can also look at more actions than the table has.
 
 States are worked on in tiles of one size, so that the action of a state never depends on which others are asked for.
+`value_at`, `q_at` and `act` are what a solution is asked.
 """
 
 import dataclasses
 import functools
 import math
+import warnings
+import weakref
 from typing import Any, Literal, get_args
 
 import jax
@@ -37,7 +40,7 @@ from hamq.sampling.draws import require_count
 from hamq.solution import Solution
 from hamq.tensor.gaussian import cut_draws, shared_normals
 from hamq.tensor.solution import TensorSolution
-from hamq.types import HamqError
+from hamq.types import HamqError, HamqWarning
 
 Decoder = Literal["nearest", "interpolate", "lookahead"]
 DECODERS = get_args(Decoder)
@@ -285,3 +288,35 @@ def _sampled_mean(
         return problem.grid.interpolate(values, point) if problem.law == "linear" else values[problem.grid.locate(point)]
 
     return jnp.sum(weights * jax.vmap(value, in_axes=1)(points))
+
+
+_POLICIES: "weakref.WeakKeyDictionary[Solution, Policy]" = weakref.WeakKeyDictionary()
+"""One per solution: what a policy compiles and looks up once serves all calls."""
+
+
+def value_at(solution: Solution, states: Any) -> Float[np.ndarray, " B"]:
+    """max_a Q at the nearest node, or that of the nodes around interpolated (law="linear")."""
+    read = dataclasses.replace(table_policy(solution.problem, solution.q), q=solution.value[:, None])
+    return read.scores(states)[:, 0]
+
+
+def q_at(solution: Solution, states: Any) -> Float[np.ndarray, "B A"]:
+    """Q of all actions, read as `value_at` reads V."""
+    return table_policy(solution.problem, solution.q).scores(states)
+
+
+def act(solution: Solution, states: Any) -> Float[np.ndarray, "B *k"]:
+    """The actions of the decoder that measured best (docs/environments.md)."""
+    if solution not in _POLICIES:
+        _POLICIES[solution] = best_policy(solution)
+    return _POLICIES[solution](states)
+
+
+def best_policy(solution: Solution) -> Policy:
+    """`lookahead`, or `interpolate`, with a warning, where the model cannot be asked."""
+    simpler = make_policy(solution, "interpolate")  # refuses what is wrong with the table itself
+    try:
+        return make_policy(solution, "lookahead")
+    except HamqError as error:
+        warnings.warn(f"actions are read off Q between the nodes, because of this: {error}", HamqWarning, stacklevel=5)
+        return simpler

@@ -13,11 +13,10 @@ from jaxtyping import Array, Float
 from hamq.problem import actions as action_sets
 from hamq.problem import checks
 from hamq.problem.actions import Levels, ProductActions
-from hamq.problem.counts import as_count
 from hamq.problem.grid import Grid
 from hamq.problem.kernels.kernel import AbstractDensity, AbstractKernel
 from hamq.problem.scene import Scene
-from hamq.types import HamqError, Law, UserFunction
+from hamq.types import HamqError, Law, UserFunction, as_count
 
 LAWS = ("cell", "linear", "point")
 

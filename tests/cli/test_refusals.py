@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from hamq.runs.lock import Lock
+from hamq.runs.storage import Lock
 from tests.cli.posed import PENDULUM, TINY, contents
 
 MINE = """

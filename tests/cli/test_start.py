@@ -82,7 +82,7 @@ def test_list(hamq):
 
 CACHE = """
 import jax
-from hamq.problem.cache import use_compilation_cache
+from hamq.problem.programs import use_compilation_cache
 use_compilation_cache()
 print(jax.config.jax_compilation_cache_dir, jax.config.jax_persistent_cache_min_compile_time_secs)
 """

@@ -10,7 +10,7 @@ import pytest
 from scipy.linalg import solve_discrete_are
 
 import hamq
-from hamq.problem.outside import outside_surprises
+from hamq.exact.value_iteration import outside_surprises
 from hamq.problem.zoo.chain import pushed_links
 
 NAMES = ["spring_chain", "pendulum_chain"]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import hamq
-from hamq.problem.outside import outside_distances, outside_surprises
+from hamq.exact.value_iteration import outside_distances, outside_surprises
 from hamq.problem.tables import mean_table, reward_table
 from hamq.problem.zoo.preset import Preset, Sourced
 from hamq.problem.zoo.repelling_agents import make_logdensity
