@@ -60,3 +60,10 @@ def as_power(number: int, digits: int = 2) -> str:
 def as_count(number: int, separator: str = "") -> str:
     """`6561` (`6,561` with a comma as the separator) below 10⁹, `1.48e+38` from there on."""
     return f"{number:{separator}}" if number < LONGEST_COUNT else as_power(number)
+
+
+def require_count(name: str, value: Any, least: int = 1, remedy: str = "") -> None:
+    """Refuses what is no whole number, or too small; `name` says whose it is."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        more = f"; {remedy}" if remedy else ""
+        raise HamqError(f"{name} must be a whole number of at least {least}, got {value!r}{more}.")

@@ -31,7 +31,7 @@ from hamq.learning.draws import Progress
 from hamq.problem.cells import DoesNotFit
 from hamq.problem.problem import Problem
 from hamq.solution import Cost
-from hamq.types import HamqError, Key, as_key
+from hamq.types import HamqError, Key, as_key, require_count
 
 SHARE = 0.05
 """Width of the bracket, at most, as a part of the error that Q has for sure."""
@@ -100,10 +100,8 @@ def certify(
         raise HamqError(f"certify: confidence must be between 0 and 1, got {confidence!r}; 0.95 is usual.")
     if method is not None and method not in METHODS:
         raise HamqError(f"certify: method must be one of {', '.join(METHODS)} or None (the strongest), got {method!r}.")
-    if max_evaluations is not None and (
-        isinstance(max_evaluations, bool) or not isinstance(max_evaluations, (int, np.integer)) or max_evaluations < 1
-    ):
-        raise HamqError(f"certify: max_evaluations must be a whole number of at least 1, got {max_evaluations!r}.")
+    if max_evaluations is not None:
+        require_count("certify: max_evaluations", max_evaluations)
     if method in (None, "exact"):
         operator = _operator(problem, max_evaluations, method is not None, progress)
         if operator is not None:

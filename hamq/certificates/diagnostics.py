@@ -23,10 +23,10 @@ from hamq.learning.draws import Progress, draw_pairs, prepare
 from hamq.learning.health import interpolated
 from hamq.problem.problem import Problem
 from hamq.problem.tables import terminal_table
-from hamq.sampling.draws import AbstractSampler, Info, require_count
+from hamq.sampling.draws import AbstractSampler, Info
 from hamq.sampling.hmc import HMC
 from hamq.solution import Cost
-from hamq.types import HamqError, Key, as_key, np_generator
+from hamq.types import HamqError, Key, as_key, np_generator, require_count
 
 MAX_PAIRS = 2000
 """Pairs that are looked at where nobody says how many; with more of them a random part is."""

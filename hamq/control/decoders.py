@@ -36,11 +36,10 @@ from hamq.problem.grid import Grid
 from hamq.problem.normal import axis_log_masses
 from hamq.problem.problem import Problem, listed_actions
 from hamq.problem.programs import program
-from hamq.sampling.draws import require_count
 from hamq.solution import Solution
 from hamq.tensor.gaussian import cut_draws, shared_normals
 from hamq.tensor.solution import TensorSolution
-from hamq.types import HamqError, HamqWarning
+from hamq.types import HamqError, HamqWarning, require_count
 
 Decoder = Literal["nearest", "interpolate", "lookahead"]
 DECODERS = get_args(Decoder)

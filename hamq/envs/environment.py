@@ -16,8 +16,7 @@ from hamq.control.next_state import Model
 from hamq.envs.dynamics import Dynamics
 from hamq.envs.rendering import SIZE, draw, scene_of
 from hamq.problem.problem import Problem
-from hamq.sampling.draws import require_count
-from hamq.types import HamqError
+from hamq.types import HamqError, require_count
 
 RENDER_FPS = 10
 

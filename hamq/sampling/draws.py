@@ -13,7 +13,8 @@ from jaxtyping import Array, Float, Int, ScalarLike, Shaped
 
 from hamq.problem.kernels.kernel import AbstractDensity
 from hamq.problem.problem import Problem
-from hamq.types import HamqError, Key
+from hamq.types import Key
+from hamq.types import require_count as require_count
 
 
 class Draws(NamedTuple):
@@ -164,8 +165,3 @@ def even_weights(num_samples: int) -> Float[Array, " n"]:
 def effective_share(log_weights: Float[Array, " n"]) -> Float[Array, ""]:
     """1/(n·Σ w²): 1 for even weights, 1/n where one draw has them all."""
     return 1 / (len(log_weights) * jnp.sum(jnp.exp(2 * log_weights)))
-
-
-def require_count(name: str, value: int, least: int = 1) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise HamqError(f"{name} must be a whole number of at least {least}, got {value!r}.")
