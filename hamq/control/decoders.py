@@ -34,7 +34,7 @@ from hamq.problem.actions import ProductActions, check_actions, is_same_set
 from hamq.problem.evaluation import numbers
 from hamq.problem.grid import Grid
 from hamq.problem.normal import axis_log_masses
-from hamq.problem.problem import Problem, listed_actions
+from hamq.problem.problem import Problem, listed_actions, value_under_law
 from hamq.problem.programs import program
 from hamq.solution import Solution
 from hamq.tensor.gaussian import cut_draws, shared_normals
@@ -281,12 +281,8 @@ def _sampled_mean(
     normal = problem.density(state, action).normal
     assert normal is not None
     points, log_weights = cut_draws(normal, problem.grid, normals)
-    weights = jax.nn.softmax(log_weights)
-
-    def value(point):
-        return problem.grid.interpolate(values, point) if problem.law == "linear" else values[problem.grid.locate(point)]
-
-    return jnp.sum(weights * jax.vmap(value, in_axes=1)(points))
+    found = jax.vmap(lambda point: value_under_law(problem, values, point), in_axes=1)(points)
+    return jnp.sum(jax.nn.softmax(log_weights) * found)
 
 
 _POLICIES: "weakref.WeakKeyDictionary[Solution, Policy]" = weakref.WeakKeyDictionary()

@@ -170,6 +170,12 @@ def listed_actions(problem: Problem) -> Any:
     return problem.actions
 
 
+def value_under_law(problem: Problem, value: Float[Array, " S"], point: Float[Array, " d"]) -> Float[Array, ""]:
+    """V at the cell of a point, or interpolated between the nodes around it (law="linear")."""
+    grid = problem.grid
+    return grid.interpolate(value, point) if problem.law == "linear" else value[grid.locate(point)]
+
+
 def action_values(problem: Problem) -> jax.Array:
     """`listed_actions` in the precision that is on."""
     return jnp.asarray(listed_actions(problem), jnp.result_type(float))
