@@ -110,7 +110,7 @@ def covers(name: str, method: Any, seed: int) -> dict[str, Any]:
 
     from hamq.certificates import sampled
     from hamq.certificates.bracket import make_certificate
-    from hamq.certificates.by_sums import certify_by_sums
+    from hamq.certificates.certify import certify_by_sums
     from hamq.certificates.experiment import ALL_RULES, make_experiment
 
     problem, exact, operator = posed(name)
@@ -179,7 +179,7 @@ def wide(seed: int) -> dict[str, Any]:
     """Bounds over true errors on the 10 × 10 problem, with everything, without each reduction, and plain."""
     import jax.random as jr
 
-    from hamq.certificates.by_sums import certify_by_sums
+    from hamq.certificates.certify import certify_by_sums
     from hamq.certificates.experiment import ALL_RULES
     from hamq.certificates.sampled import certify_by_draws
 

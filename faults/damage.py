@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from faults import children
 from faults.cases import HMC, RESTLESS, Outcome, outcome
 from faults.progress import say
+from hamq.errors import RunError
 from hamq.runs.checkpoint import encode_checkpoint
-from hamq.runs.errors import RunError
 from hamq.runs.folder import RunFolder
 from hamq.runs.manifest import sha256
 from hamq.runs.reading import Run, read_run

@@ -18,9 +18,9 @@ import numpy as np
 from faults import children, posed
 from faults.cases import RESTLESS, outcome, require_prefix
 from faults.progress import say
+from hamq.errors import RunError
 from hamq.runs import storage
 from hamq.runs.checkpoint import decode_checkpoint
-from hamq.runs.errors import RunError
 from hamq.runs.folder import RunFolder
 from hamq.runs.manifest import MANIFEST
 from hamq.runs.reading import read_run

@@ -28,9 +28,9 @@ from hypothesis import strategies as st
 
 from faults.progress import say
 from faults.statm import address_space, resident
+from hamq.errors import RunError
 from hamq.runs import storage
 from hamq.runs.encoding import encode_arrays, encode_history, encode_json
-from hamq.runs.errors import RunError
 from hamq.runs.folder import RunFolder
 from hamq.runs.manifest import MANIFEST, Manifest, _signed, sha256
 from hamq.runs.reading import Run, read_run

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from faults.progress import say
 from hamq.cli import main as hamq
+from hamq.errors import RunError
 from hamq.runs import storage
 from hamq.runs.encoding import decode, encode_json
-from hamq.runs.errors import RunError
 from hamq.runs.folder import RunFolder
 from hamq.runs.manifest import MANIFEST, _signed, read_manifest, sha256
 from hamq.runs.reading import read_run

@@ -20,7 +20,7 @@ from faults import children
 from faults.cases import CASES, outcome, require_prefix
 from faults.children import AFTER, CHECKPOINTING, FINISHING, ITERATING, OPENING, PHASES, SAMPLING, Child, die_at
 from faults.progress import say
-from hamq.runs.errors import RunError
+from hamq.errors import RunError
 from hamq.runs.reading import Run, read_run
 
 SEED = 8

@@ -15,8 +15,8 @@ from hamq.runs.certificate import SAID, SAID_OF_A_PART, SAID_OF_ALL, encode_cert
 from hamq.runs.certificate import TABLES as BOUND_NAMES
 from hamq.runs.encoding import decode_arrays, decode_json, encode_arrays, encode_json
 from hamq.runs.reading import Run
-from hamq.runs.result import arrays_of, outcome_names, outcome_of
 from hamq.runs.storage import BOUNDS, CERTIFICATE, RESULT, TABLES
+from hamq.runs.summary import arrays_of, outcome_names, outcome_of
 from hamq.solution import History
 
 SOLUTION = posed.solution(History())

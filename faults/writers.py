@@ -9,7 +9,7 @@ from pathlib import Path
 from faults import children
 from faults.cases import RESTLESS, outcome, require_prefix
 from faults.progress import say
-from hamq.runs.errors import RunError
+from hamq.errors import RunError
 from hamq.runs.reading import read_run
 
 SEED = 3

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from hamq.learning.passes import Passes as Passes
     from hamq.problem import zoo as problems
     from hamq.problem.actions import ProductActions as ProductActions
-    from hamq.problem.cache import use_compilation_cache as use_compilation_cache
     from hamq.problem.grid import Grid as Grid
     from hamq.problem.kernels.axes import AxesKernel as AxesKernel
     from hamq.problem.kernels.gaussian import GaussianKernel as GaussianKernel
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from hamq.problem.kernels.kernel import AbstractKernel as AbstractKernel
     from hamq.problem.kernels.unnormalized import UnnormalizedKernel as UnnormalizedKernel
     from hamq.problem.problem import Problem as Problem
+    from hamq.problem.programs import use_compilation_cache as use_compilation_cache
     from hamq.problem.scene import Scene as Scene
     from hamq.report.policy_map import plot as plot
     from hamq.report.writing import report as report
@@ -124,7 +124,7 @@ _HOME = {
     "solve_exact": "hamq.runs.solving",
     "solve_tensor": "hamq.runs.solving",
     "tensor_residuals": "hamq.certificates.tensor_residual",
-    "use_compilation_cache": "hamq.problem.cache",
+    "use_compilation_cache": "hamq.problem.programs",
 }
 
 __version__ = "0.1.0"

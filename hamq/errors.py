@@ -27,3 +27,22 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     """`; did you mean …?` where something known is near, otherwise a full stop."""
     near = difflib.get_close_matches(word, list(known), 1)
     return f"; did you mean {near[0]}?" if near else "."
+
+
+START_AGAIN = "delete the folder or start with --overwrite"
+
+
+class RunError(HamqError):
+    """A run folder that cannot be read, written or continued; the sentence says which file, why, and what to do."""
+
+
+class DamagedError(RunError):
+    """A file whose content is not what was written; `name` is the file's."""
+
+    def __init__(self, sentence: str, name: str):
+        super().__init__(sentence)
+        self.name = name
+
+
+def damaged(folder, name: str, why: object, remedy: str = START_AGAIN) -> DamagedError:
+    return DamagedError(f"{name} of {folder} is damaged: {why}; {remedy}.", name)

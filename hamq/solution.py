@@ -14,9 +14,8 @@ import numpy as np
 from jaxtyping import Float, Int, Num
 
 from hamq.notebook import card, held, map_of, slice_of
-from hamq.problem.counts import as_count
 from hamq.problem.problem import Problem, pair_name
-from hamq.types import HamqError
+from hamq.types import HamqError, as_count
 
 
 class Cost(NamedTuple):
@@ -110,7 +109,7 @@ class AbstractSolution(abc.ABC):
 
         A run that is there already is refused, or replaced with `overwrite`.
         """
-        _upstairs("runs.saving", "save")(self, path, overwrite=overwrite)
+        _upstairs("runs.loading", "save")(self, path, overwrite=overwrite)
 
     @abc.abstractmethod
     def _map(self) -> str:
@@ -171,11 +170,11 @@ class Solution(AbstractSolution):
 
     def value_at(self, states: Any) -> Any:
         """V of each state: of the nearest node, or interpolated between the nodes with law="linear"."""
-        return for_each(lambda many: _upstairs("control.acting", "value_at")(self, many), states)
+        return for_each(lambda many: _upstairs("control.decoders", "value_at")(self, many), states)
 
     def q_at(self, states: Any) -> Any:
         """Q of every action in each state: of the nearest node, or interpolated between the nodes with law="linear"."""
-        return for_each(lambda many: _upstairs("control.acting", "q_at")(self, many), states)
+        return for_each(lambda many: _upstairs("control.decoders", "q_at")(self, many), states)
 
     def act(self, states: Any) -> Any:
         """The action to take in each state: argmax_a r(s, a) + γ E[V(s')] by the problem's own model, from the state itself.
@@ -183,7 +182,7 @@ class Solution(AbstractSolution):
         Where the law has no such expectation, argmax_a of Q interpolated between the nodes. `hamq.control.decoders` has the
         choice of ways (docs/environments.md compares them).
         """
-        return for_each(lambda many: _upstairs("control.acting", "act")(self, many), states)
+        return for_each(lambda many: _upstairs("control.decoders", "act")(self, many), states)
 
     def table(self) -> Float[np.ndarray, "S A"]:
         """`q`."""

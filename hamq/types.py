@@ -2,10 +2,13 @@
 
 Shapes are written with the same letters everywhere: `S` states, `A` actions, `d` dimension of the state, `k` dimension
 of the action, `n` draws, `m` quadrature nodes of one axis. `q` is always the S × A table.
+
+Numbers of states and actions as text: they are Python ints, and 9⁴⁰⁰ of them do not fit a float.
 """
 
 import difflib
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any, Literal, get_args
 
 import jax
@@ -53,3 +56,24 @@ def require_one_of(name: str, value: Any, choices: Any) -> None:
 def np_generator(key: Key) -> np.random.Generator:
     """NumPy's random numbers of a JAX key: for what is chosen on the host, where JAX would compile a program for it."""
     return np.random.default_rng(np.asarray(jr.key_data(key), np.uint32).tolist())
+
+
+LARGEST_FLOAT = 10**300
+LONGEST_COUNT = 10**9
+
+
+def as_power(number: int, digits: int = 2) -> str:
+    """`1.48e+38`, of a number of any size."""
+    return f"{number if abs(number) < LARGEST_FLOAT else Decimal(number):.{digits}e}"
+
+
+def as_count(number: int, separator: str = "") -> str:
+    """`6561` (`6,561` with a comma as the separator) below 10⁹, `1.48e+38` from there on."""
+    return f"{number:{separator}}" if number < LONGEST_COUNT else as_power(number)
+
+
+def require_count(name: str, value: Any, least: int = 1, remedy: str = "") -> None:
+    """Refuses what is no whole number, or too small; `name` says whose it is."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        more = f"; {remedy}" if remedy else ""
+        raise HamqError(f"{name} must be a whole number of at least {least}, got {value!r}{more}.")

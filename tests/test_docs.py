@@ -78,7 +78,8 @@ def test_the_reference_has_every_public_name():
     listed = re.findall(r"^::: hamq\.(\S+)$", text_of(DOCS / "api.md"), re.MULTILINE)
     assert len(listed) == len(set(listed))
     zoo = {f"problems.{name}" for name in vars(hamq.problems) if _is_public(getattr(hamq.problems, name))}
-    assert (set(hamq.__all__) - {"problems"}) | zoo <= set(listed)
+    extras = {f"{name}.{one}" for name in ("deep", "envs") for one in getattr(hamq, name).__all__ if one != "IDS"}
+    assert (set(hamq.__all__) - {"problems", "deep", "envs"}) | zoo | extras <= set(listed)
     for name in listed:
         assert pkgutil.resolve_name(f"hamq.{name}") is not None
 

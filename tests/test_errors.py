@@ -3,10 +3,9 @@
 import pytest
 
 import hamq
-from hamq.errors import MissingExtraError
+from hamq.errors import DamagedError, MissingExtraError, RunError
 from hamq.paper.records import RecordError
 from hamq.problem.cells import DoesNotFit
-from hamq.runs.errors import DamagedError, RunError
 
 
 def test_one_class_for_users():

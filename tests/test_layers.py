@@ -32,7 +32,8 @@ MAY_BE_HEAVY = {"deep", "envs", "report", "paper"}
 MAY_IMPORT_LATE = {"cli", "solution"}  # solution: its methods are what higher layers do with it
 CLIENTS = {"cli"}
 """Who calls the public names, as users do."""
-MAX_LINES = 400
+MAX_LINES, MAX_FUNCTION = 400, 60
+LONG_FUNCTIONS = {("learning/q_iteration.py", "solve"): "its text explains every argument"}
 OPEN = {"problem/kernels": ("Kernel", "Density"), "sampling": "AbstractSampler", "completion": "AbstractCompletion"}
 """Folders that alone know the types which they define: classes of these names, or with this one below them."""
 MAY_ASK_FOR_TYPES = {
@@ -206,6 +207,38 @@ def test_layers(file):
 def test_small_files_with_names(file):
     assert file.name not in ("utils.py", "base.py")
     assert len(file.read_text(encoding="utf-8").splitlines()) <= MAX_LINES
+
+
+def too_long(source: str) -> list[str]:
+    """Functions of more than MAX_FUNCTION lines."""
+    functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+    return [node.name for node in functions if (node.end_lineno or 0) - node.lineno + 1 > MAX_FUNCTION]
+
+
+def test_functions_are_short():
+    found = {(file.relative_to(PACKAGE).as_posix(), name) for file in FILES for name in too_long(file.read_text("utf-8"))}
+    assert found <= LONG_FUNCTIONS.keys()
+    assert too_long("def f():\n" + "    pass\n" * MAX_FUNCTION) == ["f"]
+
+
+def test_every_folder_says_what_it_is():
+    for file in PACKAGE.rglob("__init__.py"):
+        assert ast.get_docstring(ast.parse(file.read_text("utf-8"))), file
+
+
+def test_imports_make_no_circle():
+    names = {file: ["hamq", *file.relative_to(PACKAGE).with_suffix("").parts] for file in FILES}
+    known = {tuple(name[:-1] if name[-1] == "__init__" else name): file for file, name in names.items()}
+    below = {}
+    for file, name in names.items():
+        at_once = ast.Module([n for n in ast.parse(file.read_text("utf-8")).body if not isinstance(n, ast.If)], [])
+        targets = [tuple(target) for _, target in imported(at_once, name)]
+        below[file] = {known.get(target) or known.get(target[:-1]) for target in targets if len(target) > 1} - {file, None}
+    while below:  # takes away who imports nobody that is left
+        leaves = [file for file, others in below.items() if not others & below.keys()]
+        assert leaves, sorted(str(file.relative_to(PACKAGE)) for file in below)
+        for file in leaves:
+            del below[file]
 
 
 @pytest.mark.parametrize(

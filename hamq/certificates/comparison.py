@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from hamq.certificates.checked_table import checked_table
+from hamq.certificates.certificate import checked_table
 from hamq.exact.bellman import BellmanOperator, make_operator
 from hamq.notebook import card
 from hamq.solution import Solution

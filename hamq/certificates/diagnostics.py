@@ -15,17 +15,17 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
+from hamq.certificates.certificate import checked_table, problem_of
 from hamq.certificates.chain_diagnosis import FALSE_ALARM, MIN_ESS, ChainDiagnosis, ChainNumbers
 from hamq.certificates.chain_statistics import LEAST_DRAWS, ChainStatistics, chain_statistics, rhat_by_chance
-from hamq.certificates.checked_table import checked_table, problem_of
 from hamq.learning.draws import Progress, draw_pairs, prepare
 from hamq.learning.health import interpolated
 from hamq.problem.problem import Problem
 from hamq.problem.tables import terminal_table
-from hamq.sampling.draws import AbstractSampler, Info, require_count
+from hamq.sampling.draws import AbstractSampler, Info
 from hamq.sampling.hmc import HMC
 from hamq.solution import Cost
-from hamq.types import HamqError, Key, as_key, np_generator
+from hamq.types import HamqError, Key, as_key, np_generator, require_count
 
 MAX_PAIRS = 2000
 """Pairs that are looked at where nobody says how many; with more of them a random part is."""

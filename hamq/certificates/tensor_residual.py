@@ -23,15 +23,15 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Float, Int
 
-from hamq.certificates.order_statistics import quantile_bound
+from hamq.certificates.partial import quantile_bound
 from hamq.control.rollouts import random_starts
 from hamq.problem.grid import Grid
 from hamq.problem.problem import Problem
-from hamq.sampling.draws import AbstractSampler, require_count
+from hamq.sampling.draws import AbstractSampler
 from hamq.tensor.backup import Bellman, Engine
 from hamq.tensor.expectation import make_expectation, require_honoured
 from hamq.tensor.solution import TensorSolution
-from hamq.types import HamqError, Key, as_key
+from hamq.types import HamqError, Key, as_key, require_count
 
 SHARE, CONFIDENCE = 0.05, 0.99
 NUM_CLIMBED, NUM_SWEEPS = 8, 2

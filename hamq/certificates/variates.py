@@ -27,7 +27,7 @@ from jaxtyping import Array, Float
 
 from hamq.problem.kernels.kernel import AbstractDensity, Normal
 from hamq.problem.normal import axis_log_masses
-from hamq.problem.problem import Problem
+from hamq.problem.problem import Problem, value_under_law
 from hamq.sampling.draws import Target
 
 MAX_PRODUCTS = 4
@@ -59,10 +59,8 @@ def look(
 
 
 def value_at(problem: Problem, functions: Float[Array, "J S"], point: Float[Array, " d"]) -> Float[Array, " J"]:
-    """V at the cell of a point, or interpolated (linear law)."""
-    if problem.law == "linear":
-        return jax.vmap(lambda value: problem.grid.interpolate(value, point))(functions)
-    return functions[:, problem.grid.locate(point)]
+    """V at a point, of each function."""
+    return jax.vmap(lambda value: value_under_law(problem, value, point))(functions)
 
 
 def has_conditionals(problem: Problem) -> bool:

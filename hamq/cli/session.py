@@ -88,7 +88,7 @@ def open_recording(output: FolderOptions, config: Any, problem: "hamq.Problem") 
 
 
 def announce(problem: "hamq.Problem", recording: Any, otherwise: str) -> None:
-    from hamq.problem.counts import as_count
+    from hamq.types import as_count
 
     size = f"{as_count(problem.num_states, ',')} states × {as_count(problem.num_actions)} actions"
     beginning = f"continued from iteration {recording.num_saved}" if recording.num_saved else otherwise

@@ -12,11 +12,14 @@ actions share (`tensor/gaussian.py`), densities without a normaliser have masses
 (`expected_values.py`). It can also look at more actions than the table has.
 
 States are worked on in tiles of one size, so that the action of a state never depends on which others are asked for.
+`value_at`, `q_at` and `act` are what a solution is asked.
 """
 
 import dataclasses
 import functools
 import math
+import warnings
+import weakref
 from typing import Any, Literal, get_args
 
 import jax
@@ -31,13 +34,12 @@ from hamq.problem.actions import ProductActions, check_actions, is_same_set
 from hamq.problem.evaluation import numbers
 from hamq.problem.grid import Grid
 from hamq.problem.normal import axis_log_masses
-from hamq.problem.problem import Problem, listed_actions
+from hamq.problem.problem import Problem, listed_actions, value_under_law
 from hamq.problem.programs import program
-from hamq.sampling.draws import require_count
 from hamq.solution import Solution
 from hamq.tensor.gaussian import cut_draws, shared_normals
 from hamq.tensor.solution import TensorSolution
-from hamq.types import HamqError
+from hamq.types import HamqError, HamqWarning, require_count
 
 Decoder = Literal["nearest", "interpolate", "lookahead"]
 DECODERS = get_args(Decoder)
@@ -279,9 +281,37 @@ def _sampled_mean(
     normal = problem.density(state, action).normal
     assert normal is not None
     points, log_weights = cut_draws(normal, problem.grid, normals)
-    weights = jax.nn.softmax(log_weights)
+    found = jax.vmap(lambda point: value_under_law(problem, values, point), in_axes=1)(points)
+    return jnp.sum(jax.nn.softmax(log_weights) * found)
 
-    def value(point):
-        return problem.grid.interpolate(values, point) if problem.law == "linear" else values[problem.grid.locate(point)]
 
-    return jnp.sum(weights * jax.vmap(value, in_axes=1)(points))
+_POLICIES: "weakref.WeakKeyDictionary[Solution, Policy]" = weakref.WeakKeyDictionary()
+"""One per solution: what a policy compiles and looks up once serves all calls."""
+
+
+def value_at(solution: Solution, states: Any) -> Float[np.ndarray, " B"]:
+    """max_a Q at the nearest node, or that of the nodes around interpolated (law="linear")."""
+    read = dataclasses.replace(table_policy(solution.problem, solution.q), q=solution.value[:, None])
+    return read.scores(states)[:, 0]
+
+
+def q_at(solution: Solution, states: Any) -> Float[np.ndarray, "B A"]:
+    """Q of all actions, read as `value_at` reads V."""
+    return table_policy(solution.problem, solution.q).scores(states)
+
+
+def act(solution: Solution, states: Any) -> Float[np.ndarray, "B *k"]:
+    """The actions of the decoder that measured best (docs/environments.md)."""
+    if solution not in _POLICIES:
+        _POLICIES[solution] = best_policy(solution)
+    return _POLICIES[solution](states)
+
+
+def best_policy(solution: Solution) -> Policy:
+    """`lookahead`, or `interpolate`, with a warning, where the model cannot be asked."""
+    simpler = make_policy(solution, "interpolate")  # refuses what is wrong with the table itself
+    try:
+        return make_policy(solution, "lookahead")
+    except HamqError as error:
+        warnings.warn(f"actions are read off Q between the nodes, because of this: {error}", HamqWarning, stacklevel=5)
+        return simpler

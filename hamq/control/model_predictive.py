@@ -19,8 +19,7 @@ from jaxtyping import Array, Float
 from hamq.control.action_range import action_range, as_actions, nearest_actions
 from hamq.problem.problem import Problem
 from hamq.problem.programs import program
-from hamq.sampling.draws import require_count
-from hamq.types import HamqError
+from hamq.types import HamqError, require_count
 
 LONGEST = 40
 LEFT_OUT = 0.1

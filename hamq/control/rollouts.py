@@ -21,9 +21,8 @@ from jaxtyping import Float
 from hamq.control.next_state import Account, Method, Model, make_model, step
 from hamq.control.statistics import difference_interval
 from hamq.problem.problem import Problem
-from hamq.sampling.draws import require_count
 from hamq.tensor.backup import ended
-from hamq.types import HamqError, Key, as_key
+from hamq.types import HamqError, Key, as_key, require_count
 
 NUM_STARTS, SPREAD = 64, 0.5
 """Where no start is given: the first of so many random states in the middle of the box that is not terminal."""

@@ -5,7 +5,7 @@ import math
 from typing import Any, Literal
 
 from hamq.problem.zoo.preset import Sourced
-from hamq.types import HamqError
+from hamq.types import HamqError, require_count
 
 Algorithm = Literal["dqn", "ddpg"]
 CHOICES = {
@@ -58,16 +58,12 @@ class DeepConfig:
             if getattr(self, name) not in allowed:
                 raise HamqError(f"DeepConfig: {name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}.")
         for name, remedy in COUNTS.items():
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise HamqError(f"DeepConfig: {name} must be a whole number of at least 1, got {value!r}; {remedy}.")
+            require_count(f"DeepConfig: {name}", getattr(self, name), remedy=remedy)
         rate, sets = self.learning_rate, self.num_sets
         if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not (math.isfinite(rate) and rate > 0):
             raise HamqError(f"DeepConfig: learning_rate must be a positive number, got {rate!r}; the paper has 1e-5.")
-        if sets is not None and (not isinstance(sets, int) or isinstance(sets, bool) or sets < 1):
-            raise HamqError(
-                f"DeepConfig: num_sets must be a whole number of at least 1, got {sets!r}; None follows draws_per_pair."
-            )
+        if sets is not None:
+            require_count("DeepConfig: num_sets", sets, remedy="None follows draws_per_pair")
         for name, remedy in SWITCHES.items():
             if not isinstance(getattr(self, name), bool):
                 raise HamqError(f"DeepConfig: {name} must be True or False, got {getattr(self, name)!r}; {remedy}.")

@@ -10,8 +10,7 @@ from jaxtyping import Bool, Float, Int
 
 from hamq.deep.config import DeepConfig
 from hamq.deep.ddpg import make_ddpg
-from hamq.deep.dqn import make_dqn
-from hamq.deep.learner import AbstractLearner
+from hamq.deep.learner import AbstractLearner, make_dqn
 from hamq.deep.networks import make_output
 from hamq.deep.targets import settled_sets
 from hamq.learning.draws import prepare

@@ -26,13 +26,13 @@ from hamq.deep.config import DeepConfig
 from hamq.deep.networks import StateValue, make_output, make_state_value
 from hamq.errors import MissingExtraError
 from hamq.problem.problem import Problem
-from hamq.sampling.draws import AbstractSampler, require_count
+from hamq.sampling.draws import AbstractSampler
 from hamq.sampling.iid import IID
 from hamq.solution import History
 from hamq.tensor.backup import ended
 from hamq.tensor.choice import Choices, best, make_choices
 from hamq.tensor.expectation import AbstractExpectation, Cloud, best_sampler, make_expectation, require_honoured
-from hamq.types import HamqError, Key, as_key
+from hamq.types import HamqError, Key, as_key, require_count
 
 try:
     import optax

@@ -8,8 +8,8 @@ except ImportError as error:
     raise MissingExtraError("hamq.envs needs gymnasium: pip install 'hamq[gym]'.") from error
 
 from hamq.envs.environment import ProblemEnv as ProblemEnv
+from hamq.envs.environment import ProblemVectorEnv as ProblemVectorEnv
 from hamq.envs.registration import register_zoo
-from hamq.envs.vector import ProblemVectorEnv as ProblemVectorEnv
 
 __all__ = ["IDS", "ProblemEnv", "ProblemVectorEnv"]
 IDS = register_zoo()

@@ -20,10 +20,9 @@ from hamq.envs.environment import ProblemEnv
 from hamq.envs.known import KNOWN, ActionMap, Known, StateMap, same_state
 from hamq.errors import MissingExtraError
 from hamq.problem.problem import Problem
-from hamq.sampling.draws import require_count
 from hamq.solution import Solution
 from hamq.tensor.solution import TensorSolution
-from hamq.types import HamqError, HamqWarning
+from hamq.types import HamqError, HamqWarning, require_count
 
 SIDE_BY_SIDE = 100
 """Episodes at once, each in an environment of its own."""
@@ -112,8 +111,7 @@ def evaluate(
     progress    told (what is being done, episodes done, episodes in all)
     """
     require_count("evaluate: episodes", episodes)
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise HamqError(f"evaluate: seed must be a whole number of at least 0, got {seed!r}; episode i has seed + i.")
+    require_count("evaluate: seed", seed, 0, "episode i has seed + i")
     if max_steps is not None:
         require_count("evaluate: max_steps", max_steps)
     if decoder not in DECODERS:

@@ -13,9 +13,8 @@ import gymnasium
 import numpy as np
 
 from hamq.control.next_state import Model, make_model
-from hamq.envs.environment import ProblemEnv
+from hamq.envs.environment import ProblemEnv, ProblemVectorEnv
 from hamq.envs.rendering import SIZE
-from hamq.envs.vector import ProblemVectorEnv
 from hamq.problem import zoo
 from hamq.problem.problem import Problem
 from hamq.types import HamqError

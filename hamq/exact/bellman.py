@@ -22,7 +22,7 @@ from hamq.exact.fixed_point import WINDOW, FixedPoint, Record, iterate
 from hamq.problem import cells, tables
 from hamq.problem.problem import Problem
 from hamq.solution import History
-from hamq.types import HamqError
+from hamq.types import HamqError, require_count
 
 MAX_SWEEPS = 10_000
 LOOSE = 1e-3
@@ -163,8 +163,7 @@ def settle(
     as it is, unless it `refines`: then its rows are made again where they are too loose.
     """
     require_positive("tolerance", tolerance)
-    if not isinstance(max_sweeps, int) or max_sweeps < 1:
-        raise HamqError(f"max_sweeps must be a whole number of at least 1, got {max_sweeps!r}.")
+    require_count("max_sweeps", max_sweeps)
     is_fixed, record = operator is not None and not refines, Record(_tell_sweeps(progress, tolerance))
     if operator is None:
         operator = _first_operator(problem, choose, tolerance, max_bytes, max_evaluations, progress)

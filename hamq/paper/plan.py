@@ -2,20 +2,29 @@
 
 A run that has its record is not made again, so an interrupted study goes on where it stopped, and pictures of a finished
 one are drawn in seconds. Several processes may work on one folder: each run is locked by the one that makes it.
+
+Several processes for one plan: each makes the runs that no other has locked.
 """
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Sequence
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
+import jax
+
+from hamq.errors import RunError
 from hamq.learning.draws import Progress
 from hamq.paper import antithetic, deep, figure1, figure2, figure3, figure4, low_rank, rates, tabular
 from hamq.paper.records import Group, RecordError, read_json, record_name, versions, write, write_json
 from hamq.paper.tasks import HIGH
-from hamq.runs.errors import RunError
-from hamq.runs.lock import Lock
+from hamq.problem.programs import use_compilation_cache
+from hamq.runs.storage import Lock
+from hamq.types import is_cpu
 
 FIGURES: dict[str, ModuleType] = {"fig1": figure1, "fig2": figure2, "fig3": figure3, "fig4": figure4}
 STUDIES: dict[str, ModuleType] = {"low_rank": low_rank, "antithetic": antithetic, "rates": rates}
@@ -176,3 +185,42 @@ def require_scale(folder: Path, scale: Scale) -> None:
             changes = ", ".join(f"{name} {found.get(name)} there, {wanted[name]} asked for" for name in differing)
             raise RecordError(f"{folder} holds records of another scale ({changes}); choose another --out.")
     write_json(path, {name: max(wanted[name], found.get(name, 0)) if "seeds" in name else wanted[name] for name in wanted})
+
+
+MOST = 4
+"""Processes where nobody says how many: each compiles for itself, and holds the tables of its run."""
+
+
+def settled(processes: int | None) -> int:
+    """One per core, but one in all on an accelerator, whose memory the first process takes."""
+    if processes is not None:
+        return processes
+    return min(os.cpu_count() or 1, MOST) if is_cpu() else 1
+
+
+@contextlib.contextmanager
+def workers(num: int, names: Sequence[str], records: Path, scale: Scale) -> Iterator[None]:
+    """`num` processes that work on the plan while the body does; the body's end is theirs once it has nothing left."""
+    platform = jax.default_backend()
+    context = multiprocessing.get_context("spawn")
+    given = (tuple(names), records, scale, platform, os.getpid())
+    # Each begins at another place: the seeds of a group compile the same, so one process should make them all.
+    started = [context.Process(target=_work, args=(*given, i / (num + 1)), daemon=True) for i in range(1, num + 1)]
+    for process in started:
+        process.start()
+    try:
+        yield
+        for process in started:
+            process.join()
+    finally:
+        for process in started:
+            process.terminate()
+
+
+def _work(names: tuple[str, ...], records: Path, scale: Scale, platform: str, parent: int, start: float) -> None:
+    jax.config.update("jax_platforms", platform)
+    use_compilation_cache()
+    jobs = plan(names, records, scale)
+    first = round(start * len(jobs))
+    with contextlib.suppress(KeyboardInterrupt):
+        carry_out(jobs[first:] + jobs[:first], is_over=lambda: os.getppid() != parent)

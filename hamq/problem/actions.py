@@ -13,8 +13,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from hamq.problem.counts import as_count, as_power
-from hamq.types import HamqError
+from hamq.types import HamqError, as_count, as_power
 
 MAX_LISTED = 10**6
 """Actions that are written out; larger products stay lazy."""

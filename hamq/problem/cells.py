@@ -18,7 +18,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from hamq.problem.counts import as_power
 from hamq.problem.evaluation import numbers
 from hamq.problem.integrand import Integrand, axis_grid
 from hamq.problem.kernels.kernel import AbstractDensity
@@ -30,7 +29,7 @@ from hamq.problem.problem import Problem, listed_actions
 from hamq.problem.programs import program
 from hamq.problem.quadrature import Integral, Tell, integrate
 from hamq.problem.rules import num_points
-from hamq.types import HamqError
+from hamq.types import HamqError, as_power
 
 MAX_EVALUATIONS = 4 * 10**9
 """Density evaluations that quadrature may spend unless told otherwise: a minute or two on two cores at 20 ns each."""

@@ -18,9 +18,8 @@ from jaxtyping import Float
 
 from hamq.problem.actions import action_at, action_shape, count
 from hamq.problem.grid import Grid
-from hamq.problem.kernels.kernel import AbstractKernel, Reading, shapes_of_pair
+from hamq.problem.kernels.kernel import AbstractKernel, Reading, check_output, shapes_of_pair
 from hamq.problem.programs import program, renew
-from hamq.problem.signatures import check_output
 from hamq.types import HamqError, HamqWarning, UserFunction
 
 STATES_PER_CALL = 2**8, 2**15

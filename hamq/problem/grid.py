@@ -17,8 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from hamq.problem.counts import as_power
-from hamq.types import HamqError
+from hamq.types import HamqError, as_power
 
 MAX_ENUMERATED = 2**31 - 1
 """States that an int32 index can tell apart: JAX wraps larger ones to negative numbers without a word."""

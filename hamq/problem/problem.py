@@ -13,11 +13,10 @@ from jaxtyping import Array, Float
 from hamq.problem import actions as action_sets
 from hamq.problem import checks
 from hamq.problem.actions import Levels, ProductActions
-from hamq.problem.counts import as_count
 from hamq.problem.grid import Grid
 from hamq.problem.kernels.kernel import AbstractDensity, AbstractKernel
 from hamq.problem.scene import Scene
-from hamq.types import HamqError, Law, UserFunction
+from hamq.types import HamqError, Law, UserFunction, as_count
 
 LAWS = ("cell", "linear", "point")
 
@@ -169,6 +168,12 @@ def listed_actions(problem: Problem) -> Any:
     if isinstance(problem.actions, ProductActions):
         problem.actions.require_enumerable(f"{problem.name}: an array of all actions")
     return problem.actions
+
+
+def value_under_law(problem: Problem, value: Float[Array, " S"], point: Float[Array, " d"]) -> Float[Array, ""]:
+    """V at the cell of a point, or interpolated between the nodes around it (law="linear")."""
+    grid = problem.grid
+    return grid.interpolate(value, point) if problem.law == "linear" else value[grid.locate(point)]
 
 
 def action_values(problem: Problem) -> jax.Array:

@@ -4,13 +4,17 @@ A program is found by what it does (a hashable key), by the user's functions wit
 given. It is compiled once, whoever asks first; others who ask meanwhile wait. `compile_beside` starts with it before it is
 needed: XLA compiles on other cores while Python goes on. When one of its functions is gone, so is the program. For that no
 program may hold on to a function: it is made from `trace`, which is dropped when the program is there.
+
+JAX's persistent compilation cache, per user and machine: a second run of the same program compiles nothing.
 """
 
 import os
+import platform
 import threading
 import weakref
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -151,3 +155,30 @@ def _found(job, functions, trace, given, do: Callable[[Callable[[], None]], None
     if traced:
         do(lambda: settle(new.compiled, lambda: traced.pop().lower().compile()))
     return new
+
+
+MIN_SECONDS = 0.0
+"""Small programs too: `hamq solve pendulum` has some thirty, and compiling them again takes the better part of a second."""
+
+
+def use_compilation_cache() -> None:
+    """Keeps compiled programs in `~/.cache/hamq` from now on, unless HAMQ_CACHE=off, or JAX has been given a folder already.
+
+    The command line calls it. In Python call it before anything is solved.
+    """
+    if os.environ.get("HAMQ_CACHE") == "off" or _has_cache():
+        return
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    # Code for one processor may not run on another that shares the home folder.
+    folder = Path(base) / "hamq" / platform.node()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return  # a slower start, nothing else
+    if os.access(folder, os.W_OK):
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", MIN_SECONDS)
+
+
+def _has_cache() -> bool:
+    return jax.config.jax_compilation_cache_dir is not None  # type: ignore[attr-defined]

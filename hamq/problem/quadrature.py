@@ -18,13 +18,12 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from hamq.problem.evaluation import Evaluation, Sums
-from hamq.problem.fall import Fall
 from hamq.problem.integrand import Integrand
 from hamq.problem.parts import Beginning, Closed, Measured, Parts, close, joined, make_beginning, new_parts
 from hamq.problem.parts import Integral as Integral
 from hamq.problem.problem import Problem
 from hamq.problem.rules import first_order, make_pieces, make_rule, orders
-from hamq.problem.summits import climb
+from hamq.problem.summits import Fall, climb
 
 MAX_PEAK = 0.5
 """Largest share of a row that one point may carry: more means a density narrower than the points are apart."""

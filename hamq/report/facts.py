@@ -4,9 +4,9 @@ import math
 from pathlib import Path
 from typing import Any
 
-from hamq.problem.counts import as_count
 from hamq.runs.naming import Named
 from hamq.runs.reading import Run
+from hamq.types import as_count
 
 COSTS = {"samples": "draws", "density_evaluations": "densities", "gradient_evaluations": "gradients"}
 """Columns of the history, and their words."""

@@ -17,12 +17,11 @@ from hamq.problem.grid import Grid
 from hamq.problem.problem import Problem, listed_actions
 from hamq.report.animation import Animation
 from hamq.report.cards import Table
-from hamq.report.certificate import certificate_card, certificate_layers
 from hamq.report.convergence import Member, convergence_charts
 from hamq.report.facts import ORDER, Facts, dimensions, law_of, title_of
 from hamq.report.layers import AnyLayer
 from hamq.report.page import write_page
-from hamq.report.table_page import table_facts, table_layers
+from hamq.report.table_page import certificate_card, certificate_layers, table_facts, table_layers
 from hamq.report.tensor_page import tensor_facts, tensor_layers
 from hamq.runs.reading import Run
 from hamq.tensor.solution import TensorSolution

@@ -4,6 +4,10 @@
     action gap      best minus second best Q(s, a)    with the exact answer: V − V*, V* − Q*(s, π(s)), max_a |Q − Q*|
 
 All of Q would be larger by the number of actions, and no picture shows it.
+
+What a page shows of a certificate: a card of facts, and, where it bounds something, two maps.
+
+Per state, the error bound is that of max_a |Q − Q*|, and the loss bound that of V* − V^π, π greedy in Q.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,12 +16,61 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from hamq.certificates.certificate import rounded_down, rounded_up
 from hamq.certificates.comparison import Comparison, relative_distance, state_errors
+from hamq.certificates.methods import METHODS
 from hamq.control.statistics import spread
-from hamq.problem.counts import as_count
+from hamq.report.cards import FactsCard
 from hamq.report.facts import COSTS, Facts, called, common_facts, versions
 from hamq.report.layers import TableLayer
+from hamq.runs.certificate import RunCertificate
 from hamq.runs.reading import Run
+from hamq.types import as_count
+
+ERROR_BOUND, LOSS_BOUND = "Error bound", "Loss bound"
+
+
+def certificate_layers(
+    found: RunCertificate | None, q: Float[np.ndarray, "S A"], points: Sequence[int], run: int = 0
+) -> list[TableLayer]:
+    """Two maps; none where nothing is bounded."""
+    if found is None or not found.is_bound:
+        return []
+    assert found.policy_loss is not None
+    off = found.errors(q)
+    given = {"points": tuple(int(n) for n in points), "floor": 0.0, "run": run}
+    sure = (
+        "" if not METHODS[found.method].sure else f" With {rounded_down(found.confidence)} confidence in all states at once."
+    )
+    return [
+        TableLayer(ERROR_BOUND, off, about=f"Certified bound of |Q − Q*|, the largest over the actions.{sure}", **given),
+        TableLayer(LOSS_BOUND, found.policy_loss, about=f"Certified bound of what the greedy policy loses.{sure}", **given),
+    ]
+
+
+def certificate_card(found: RunCertificate) -> FactsCard:
+    """The sentence with its numbers; of a statement about a part of the pairs the sentence alone."""
+    if found.error is None:
+        return FactsCard("Certificate", [], found.sentence)
+    spent = [f"{getattr(found.cost, name):,} {word}" for name, word in COSTS.items() if getattr(found.cost, name)]
+    facts: Facts = [
+        *_bounds(found),
+        ("Confidence", "1: nothing was drawn" if not METHODS[found.method].sure else rounded_down(found.confidence)),
+        ("Method", f"{found.method}, {METHODS[found.method].how}"),
+        ("Draws", f"{found.draws:,.0f} fresh ones per pair" if found.draws else "none"),
+        ("Cost", ", ".join(spent) or "exact sums: nothing was drawn"),
+        ("Time", f"{found.seconds:.1f} s"),
+    ]
+    return FactsCard("Certificate", facts, found.sentence)
+
+
+def _bounds(found: RunCertificate) -> Facts:
+    known = ("Known before", f"|Q − Q*| ≤ {rounded_up(found.known_before)}, from the rewards alone")
+    if found.is_vacuous:
+        return [("Bound", "vacuous: too few draws for a bound of use"), known]
+    loss = f"at most {rounded_up(found.worst_loss)} in any state, {rounded_up(found.mean_loss)} on average over the states"
+    return [("Bound", f"|Q − Q*| ≤ {rounded_up(found.error)} in all pairs"), ("Policy loss", loss), known]
+
 
 ACTION, VALUE, GAP = "Greedy action", "Value", "Action gap"
 VALUE_ERROR, GIVEN_UP, Q_ERROR = "Error of the value", "Given up by the greedy action", "Largest error of Q"

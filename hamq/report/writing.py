@@ -12,10 +12,9 @@ from hamq.report.animation import Animation, make_animation
 from hamq.report.page import is_page
 from hamq.report.run_page import Exact, Shown, Written, require_same_axes, write_run_page
 from hamq.runs import naming
-from hamq.runs.loading import require_finished, train_of
+from hamq.runs.loading import require_finished, run_of, train_of
 from hamq.runs.problem_hash import problem_hash
 from hamq.runs.reading import Run, read_run
-from hamq.runs.saving import run_of
 from hamq.solution import AbstractSolution, Solution
 from hamq.tensor.solution import TensorSolution
 from hamq.types import HamqError

@@ -18,8 +18,8 @@ from jaxtyping import Float
 
 from hamq.certificates.certificate import Certificate, PartialCertificate
 from hamq.certificates.methods import METHODS, Method
+from hamq.errors import damaged
 from hamq.runs.encoding import encode_arrays, encode_json, is_number, plain
-from hamq.runs.errors import damaged
 from hamq.runs.manifest import package_versions
 from hamq.runs.storage import BOUNDS, CERTIFICATE
 from hamq.solution import Cost

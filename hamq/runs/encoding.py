@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from hamq.runs.errors import RunError, damaged
+from hamq.errors import RunError, damaged
 from hamq.solution import History
 from hamq.types import HamqError
 

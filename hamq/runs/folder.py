@@ -3,12 +3,12 @@
     config.json     what was asked for: a dict that only its author understands
     history.csv     one row per iteration
     checkpoint.npz  the arrays that the solver continues from, and the history up to them
-    previous.npz    the checkpoint before, in case that the last one is damaged (previous.py)
-    result.npz      the table or the tensor train (result.py); only in a finished run
+    previous.npz    the checkpoint before, in case that the last one is damaged (checkpoint.py)
+    result.npz      the table or the tensor train (summary.py); only in a finished run
     result.json     the result sentence, whether it converged, the error bound or residual, and the caller's summary
     certificate.*   what `hamq certify` found out about the table (certificate.py), until the run goes on
     manifest.json   which contents count (manifest.py)
-    hamq.lock       held by the writer (lock.py)
+    hamq.lock       held by the writer (storage.py)
 
 Other files in the folder are nobody's business here: they are neither read nor removed.
 """
@@ -23,17 +23,15 @@ from typing import Any
 import numpy as np
 
 from hamq.certificates.certificate import Certificate, PartialCertificate
+from hamq.errors import RunError
 from hamq.runs import storage
 from hamq.runs.certificate import encode_certificate, fingerprint
-from hamq.runs.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint, require_like
+from hamq.runs.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint, read_sound, require_like
 from hamq.runs.config import FREE_FIELDS, require_same_config
 from hamq.runs.encoding import decode, encode_arrays, encode_history, encode_json, plain
-from hamq.runs.errors import RunError
-from hamq.runs.lock import LOCK, Lock
 from hamq.runs.manifest import FORMAT, MANIFEST, Manifest, package_versions, read_manifest, sha256
-from hamq.runs.previous import read_sound
-from hamq.runs.result import arrays_of, outcome_of
-from hamq.runs.storage import BOUNDS, CERTIFICATE, CHECKPOINT, CONFIG, HISTORY, PREVIOUS, RESULT, TABLES
+from hamq.runs.storage import BOUNDS, CERTIFICATE, CHECKPOINT, CONFIG, HISTORY, LOCK, PREVIOUS, RESULT, TABLES, Lock
+from hamq.runs.summary import arrays_of, outcome_of
 from hamq.solution import History, Solution
 from hamq.tensor.solution import TensorSolution
 from hamq.types import HamqWarning

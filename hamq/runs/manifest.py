@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hamq.runs.errors import RunError, damaged
+from hamq.errors import RunError, damaged
 from hamq.types import HamqError
 
 MANIFEST = "manifest.json"

@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from hamq.errors import damaged
 from hamq.runs import storage
 from hamq.runs.certificate import RunCertificate, certificate_of
 from hamq.runs.config import RunConfig, config_of
 from hamq.runs.encoding import decode, is_number
-from hamq.runs.errors import damaged
 from hamq.runs.manifest import MANIFEST, Manifest
-from hamq.runs.result import fields_of, outcome_names
 from hamq.runs.storage import CONFIG, HISTORY, RESULT, TABLES
-from hamq.runs.summary import RunSummary, summary_of
+from hamq.runs.summary import RunSummary, fields_of, outcome_names, summary_of
 from hamq.solution import Cost, History
 
 NUMBERS = ("error", "expected_error", "residual", "seconds", "iterations", "reads", *Cost._fields)

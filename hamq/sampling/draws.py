@@ -15,7 +15,8 @@ from jaxtyping import Array, Float, Int, ScalarLike, Shaped
 
 from hamq.problem.kernels.kernel import AbstractDensity
 from hamq.problem.problem import Problem
-from hamq.types import HamqError, Key
+from hamq.types import Key
+from hamq.types import require_count as require_count
 
 MASS_TOLERANCE = 1e-4
 """Total variation that quadrature may miss of a row of masses."""
@@ -291,8 +292,3 @@ def changed_fields(sampler: AbstractSampler, honoured: tuple[str, ...]) -> tuple
     fields = [field for field in dataclasses.fields(sampler) if field.name not in honoured]
     kept = [field for field in fields if not field.metadata.get("is_settled")]
     return tuple(f"{f.name}={value!r}" for f in kept if (value := getattr(sampler, f.name)) != f.default)
-
-
-def require_count(name: str, value: int, least: int = 1) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise HamqError(f"{name} must be a whole number of at least {least}, got {value!r}.")

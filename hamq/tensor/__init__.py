@@ -1,0 +1,1 @@
+"""Value functions as tensor trains, for grids that no table can hold."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from hamq.certificates.order_statistics import quantile_bound
+from hamq.certificates.partial import quantile_bound
 
 
 @pytest.mark.parametrize(

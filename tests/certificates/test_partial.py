@@ -9,8 +9,7 @@ import pytest
 from hamq.certificates import partial as module
 from hamq.certificates.certify import certify
 from hamq.certificates.evidence import evidence_of
-from hamq.certificates.order_statistics import quantile_bound
-from hamq.certificates.partial import NUM_DRAWS, SHARE, certify_part, least_pairs
+from hamq.certificates.partial import NUM_DRAWS, SHARE, certify_part, least_pairs, quantile_bound
 from hamq.certificates.sampled import judge
 from hamq.exact.bellman import make_operator
 from hamq.solution import Cost

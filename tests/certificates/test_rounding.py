@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hamq.certificates.experiment import ALL_RULES, make_experiment
-from hamq.certificates.rounding import LEAST, rounding_of
+from hamq.certificates.experiment import ALL_RULES, LEAST, make_experiment, rounding_of
 from hamq.problem.grid import Grid
 from hamq.problem.kernels.gaussian import GaussianKernel
 from hamq.problem.kernels.unnormalized import UnnormalizedKernel

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from hamq.runs.lock import Lock
+from hamq.runs.storage import Lock
 from tests.cli.posed import PENDULUM, TINY, contents
 
 MINE = """
@@ -60,7 +60,7 @@ BEFORE_COMPUTING = [
     ("--points 3.5", r"--points takes a whole number, or one for each axis \(9,9,5,5\), got '3\.5'\."),
     ("--points 3,3,3", r"3"),
     ("--points 1", r"point"),
-    ("--num-actions 0", r"pendulum: num_actions must be an integer of at least 1, got 0"),
+    ("--num-actions 0", r"pendulum: num_actions must be a whole number of at least 1, got 0"),
     ("--discount 1", r"discount must be in \[0, 1\)"),
     ("--noise nan", r"pendulum: noise must be a finite number above 0, got nan"),
     ("--set periodic=[True]", r"pendulum: periodic has 1 entries for 2 axes"),

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from hamq.cli import commands, parsing
+
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
 MAX_SECONDS = 0.3
@@ -70,6 +72,29 @@ def test_help_names_the_options_of_what_is_named(hamq):
     assert "--strength" in hamq("exact", "repelling_agents", "--help").out
 
 
+def test_a_file_in_the_folder_is_a_command(hamq, tmp_path, monkeypatch):
+    (tmp_path / "greet.py").write_text(
+        "import dataclasses\n"
+        "from hamq.cli.parsing import Command\n"
+        "@dataclasses.dataclass(frozen=True)\n"
+        "class GreetOptions:\n"
+        "    times: int = 1\n"
+        "COMMAND = Command('RUN', 'say its name', 99, {'output': GreetOptions()})\n"
+        "def run(request):\n"
+        "    print(request.words[0] * request.options['output'].times)\n"
+        "    return 0\n"
+    )
+    monkeypatch.setattr(commands, "__path__", [*commands.__path__, str(tmp_path)])
+    parsing.command_names.cache_clear()
+    try:
+        assert hamq("greet", "run", "--times", 2).out == "runrun\n"
+        assert hamq("--help").out.splitlines()[-3].split() == ["hamq", "greet", "RUN", "say", "its", "name"]
+        assert "hamq greet has no option --tims; did you mean --times?" in hamq("greet", "run", "--tims", 2).err
+    finally:
+        parsing.command_names.cache_clear()
+        sys.modules.pop("hamq.cli.commands.greet", None)
+
+
 def test_version(hamq):
     assert re.fullmatch(r"\d+\.\d+\.\d+\n", hamq("--version").out)
 
@@ -82,7 +107,7 @@ def test_list(hamq):
 
 CACHE = """
 import jax
-from hamq.problem.cache import use_compilation_cache
+from hamq.problem.programs import use_compilation_cache
 use_compilation_cache()
 print(jax.config.jax_compilation_cache_dir, jax.config.jax_persistent_cache_min_compile_time_secs)
 """

@@ -15,9 +15,9 @@ import pytest
 import hamq as library
 from hamq.control import policy_train
 from hamq.report import tensor_page, writing
-from hamq.runs.lock import Lock
 from hamq.runs.progress import Progress
 from hamq.runs.reading import read_run
+from hamq.runs.storage import Lock
 from tests.cli.posed import contents, history
 from tests.cli.test_refusals import assert_refused
 

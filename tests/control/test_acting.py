@@ -10,7 +10,7 @@ import pytest
 from scipy.interpolate import RegularGridInterpolator
 
 import hamq
-from hamq.control import acting
+from hamq.control import decoders
 from hamq.control.decoders import make_policy
 
 
@@ -109,7 +109,7 @@ def test_policies_go_with_their_solution():
     solution = solved()
     solution.act(STATES)
     gone = weakref.ref(solution)
-    assert gone() in acting._POLICIES
+    assert gone() in decoders._POLICIES
     del solution
     gc.collect()
     assert gone() is None

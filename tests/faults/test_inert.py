@@ -9,8 +9,8 @@ import pytest
 
 from faults.hostile import ATTACKS, _forged, require_inert, require_plain_csv
 from hamq.cli.messages import inert, make_console, make_table, print_json, say, tell
+from hamq.errors import RunError
 from hamq.runs.encoding import decode_arrays
-from hamq.runs.errors import RunError
 from hamq.runs.folder import RunFolder
 from hamq.runs.reading import read_run
 from tests.cli.posed import TINY

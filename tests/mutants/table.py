@@ -587,7 +587,7 @@ MUTANTS = [
     ),
     Mutant(
         "lock-shared",
-        "hamq/runs/lock.py",
+        "hamq/runs/storage.py",
         old="fcntl.LOCK_EX | fcntl.LOCK_NB",
         new="fcntl.LOCK_SH | fcntl.LOCK_NB",
         tests=("tests/runs/test_lock.py::test_a_second_process_is_refused_and_told_who_writes",),

@@ -4,7 +4,7 @@ from tests.mutants.mutant import Mutant
 
 MASSES = "tests/problem/test_axes.py::test_masses_of_an_axis_against_numpy"
 EXACT = "tests/exact/test_axis_masses.py"
-DEPENDENCE = "tests/problem/test_dependence.py"
+DEPENDENCE = "tests/exact/test_dependence.py"
 LEARNING = "tests/learning/test_axes.py"
 OWN = "tests/test_own_kernel.py"
 OWN_COMPLETION = "tests/test_own_completion.py"
@@ -34,21 +34,21 @@ AXES = [
     ),
     Mutant(
         "dependence-of-where-forgotten",
-        "hamq/problem/dependence.py",
+        "hamq/exact/axis_masses.py",
         old="joined = functools.reduce(np.bitwise_or, np.broadcast_arrays(*given))",
         new="joined = np.broadcast_arrays(*given)[-1]",
         tests=(f"{DEPENDENCE}::test_coordinates_are_found",),
     ),
     Mutant(
         "dependence-within-a-sort",
-        "hamq/problem/dependence.py",
+        "hamq/exact/axis_masses.py",
         old='*("square", "stop_gradient",',
         new='*("square", "sort", "stop_gradient",',
         tests=(f"{DEPENDENCE}::test_values_never_change_with_what_is_left_out",),
     ),
     Mutant(
         "dependence-of-constants-of-a-loop",
-        "hamq/problem/dependence.py",
+        "hamq/exact/axis_masses.py",
         old="return [np.full(shape, _joined(given), np.int64) for shape in shapes]",
         new="return [np.full(shape, _joined(given[-1:]), np.int64) for shape in shapes]",
         tests=(f"{DEPENDENCE}::test_coordinates_are_found",),

@@ -72,14 +72,14 @@ CERTIFICATE_MUTANTS = [
     ),
     Mutant(
         "noise-takes-no-part-in-rounding",
-        "hamq/certificates/rounding.py",
+        "hamq/certificates/experiment.py",
         old="* (1 / h + 1 / noise.narrowest[i])",
         new="* (1 / h)",
         tests=("tests/certificates/test_rounding.py::test_narrow_noise_has_more",),
     ),
     Mutant(
         "cancelled-masses-not-counted",
-        "hamq/certificates/rounding.py",
+        "hamq/certificates/experiment.py",
         old='"linear": coarseness**2',
         new='"linear": coarseness',
         tests=("tests/certificates/test_rounding.py::test_masses_in_float32_are_within_the_slack",),
@@ -205,14 +205,14 @@ CERTIFICATE_MUTANTS = [
     ),
     Mutant(
         "computed-bounds-swapped",
-        "hamq/certificates/by_sums.py",
+        "hamq/certificates/certify.py",
         old="lower=solved.table + solved.bounds.low",
         new="lower=solved.table + solved.bounds.high",
         tests=(f"{CERTIFY}::test_computed_bounds_are_true_and_close",),
     ),
     Mutant(
         "computed-policy-of-the-answer",
-        "hamq/certificates/by_sums.py",
+        "hamq/certificates/certify.py",
         old="operator.evaluate(q.argmax(axis=1)",
         new="operator.evaluate(solved.table.argmax(axis=1)",
         tests=(f"{CERTIFY}::test_computed_bounds_are_true_and_close",),

@@ -43,7 +43,7 @@ CERTIFY_CLI_MUTANTS = [
     ),
     Mutant(
         "certified-maps-swapped",
-        "hamq/report/certificate.py",
+        "hamq/report/table_page.py",
         old='ERROR_BOUND, LOSS_BOUND = "Error bound", "Loss bound"',
         new='LOSS_BOUND, ERROR_BOUND = "Error bound", "Loss bound"',
         tests=(f"{CARD}::test_the_page_of_one_run",),

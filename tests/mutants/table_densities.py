@@ -131,7 +131,7 @@ DENSITY_MUTANTS = [
     ),
     Mutant(
         "expected-error-not-recorded",
-        "hamq/runs/result.py",
+        "hamq/runs/summary.py",
         old='"expected_error": solution.expected_error}',
         new='"expected_error": None}',
         tests=("tests/cli/test_health.py::test_the_expected_error_is_kept_and_shown",),

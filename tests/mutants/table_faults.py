@@ -16,7 +16,7 @@ FAULT_MUTANTS = [
     ),
     Mutant(
         "damaged-checkpoint-kept-as-the-one-before",
-        "hamq/runs/previous.py",
+        "hamq/runs/checkpoint.py",
         old="tuple(name for name in NAMES if name not in (CONFIG, *restored))",
         new="tuple(name for name in NAMES if name not in (CONFIG, PREVIOUS, *restored))",
         tests=(f"{PREVIOUS}::test_a_run_goes_on_from_the_checkpoint_before",),
@@ -51,7 +51,7 @@ FAULT_MUTANTS = [
     ),
     Mutant(
         "certificate-survives-going-back",
-        "hamq/runs/previous.py",
+        "hamq/runs/checkpoint.py",
         old="tuple(name for name in NAMES if name not in (CONFIG, *restored))",
         new="(PREVIOUS,)",
         tests=(f"{FAULTS}::test_every_kind_of_damage_is_judged",),
@@ -79,7 +79,7 @@ FAULT_MUTANTS = [
     ),
     Mutant(
         "lock-follows-links",
-        "hamq/runs/lock.py",
+        "hamq/runs/storage.py",
         old=" | os.O_NOFOLLOW",
         new="",
         tests=(f"{FAULTS}::test_no_run_folder_leads_out_of_itself",),

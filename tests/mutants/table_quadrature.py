@@ -98,7 +98,7 @@ QUADRATURE_MUTANTS = [
     ),
     Mutant(
         "needed-as-if-all-were-smooth",
-        "hamq/problem/fall.py",
+        "hamq/problem/summits.py",
         old="(1 / np.maximum(power, LEAST_POWER))",
         new="(1 / np.maximum(power, 4))",
         tests=(f"{PACING}::test_what_is_needed_follows_from_how_errors_fell",),

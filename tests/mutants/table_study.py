@@ -117,7 +117,7 @@ STUDY_MUTANTS = [
     ),
     Mutant(
         "deep-dqn-target-of-the-mean-action",
-        "hamq/deep/dqn.py",
+        "hamq/deep/learner.py",
         old="return jnp.max(self.table(parameters, states), axis=1)",
         new="return jnp.mean(self.table(parameters, states), axis=1)",
         tests=("tests/deep/test_step.py::test_steps_equal_numpy[renewed-always]",),

@@ -103,7 +103,7 @@ TENSOR = [
     ),
     Mutant(
         "quantile-rank-one-too-low",
-        "hamq/certificates/order_statistics.py",
+        "hamq/certificates/partial.py",
         old="1 - share)) + 1 if len(ordered) else 1",
         new="1 - share)) if len(ordered) else 1",
         tests=("tests/certificates/test_order_statistics.py::test_smallest_rank_that_has_the_confidence",),

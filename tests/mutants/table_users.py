@@ -36,7 +36,7 @@ USERS = [
     ),
     Mutant(
         "paid-for-a-reset",
-        "hamq/envs/vector.py",
+        "hamq/envs/environment.py",
         old="np.where(was_over, 0, rewards)",
         new="rewards",
         tests=(f"{ENVIRONMENT}::test_what_has_ended_is_reset_by_the_next_step",),
@@ -120,7 +120,7 @@ USERS = [
     ),
     Mutant(
         "fields-of-version-0-1-are-not-left-out",
-        "hamq/runs/describing.py",
+        "hamq/runs/config.py",
         old=" and (name in known or value is not None)",
         new="",
         tests=("tests/runs/test_version_0_1.py::test_a_train_is_loaded_whatever_its_sampler_was_called_with",),
@@ -141,7 +141,7 @@ USERS = [
     ),
     Mutant(
         "act-does-not-look-ahead",
-        "hamq/control/acting.py",
+        "hamq/control/decoders.py",
         old='return make_policy(solution, "lookahead")',
         new="return simpler",
         tests=("tests/control/test_acting.py::test_actions_come_from_the_model",),
@@ -267,7 +267,7 @@ USERS = [
     ),
     Mutant(
         "health-of-other-states-is-read",
-        "hamq/runs/result.py",
+        "hamq/runs/summary.py",
         old="set(health) != set(HEALTH_NAMES) or kinds != {kind}",
         new="set(health) != set(HEALTH_NAMES)",
         tests=("tests/runs/test_health.py::test_what_does_not_fit_is_refused",),

@@ -8,7 +8,7 @@ from hamq.cli.commands.paper import FIGURES
 from hamq.paper import plan
 from hamq.paper.plan import FULL, QUICK, Job, carry_out, require_scale
 from hamq.paper.records import Group, RecordError
-from hamq.runs.lock import Lock
+from hamq.runs.storage import Lock
 
 
 def job(path, made):

@@ -10,7 +10,7 @@ import pytest
 from scipy.linalg import solve_discrete_are
 
 import hamq
-from hamq.problem.outside import outside_surprises
+from hamq.exact.value_iteration import outside_surprises
 from hamq.problem.zoo.chain import pushed_links
 
 NAMES = ["spring_chain", "pendulum_chain"]
@@ -95,11 +95,14 @@ def test_functions_are_the_same_objects_each_time(name):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"num_links": 0}, r"num_\w+ must be an integer of at least 1, got 0; the state has two coordinates for each"),
-        ({"num_links": 2.0}, r"num_\w+ must be an integer of at least 1, got 2\.0"),
-        ({"num_links": 2, "num_actuators": 0}, r"num_actuators must be an integer of at least 1, got 0"),
+        ({"num_links": 0}, r"num_\w+ must be a whole number of at least 1, got 0; the state has two coordinates for each"),
+        ({"num_links": 2.0}, r"num_\w+ must be a whole number of at least 1, got 2\.0"),
+        ({"num_links": 2, "num_actuators": 0}, r"num_actuators must be a whole number of at least 1, got 0"),
         ({"num_links": 2, "num_actuators": 3}, r"num_actuators = 3 is more than num_\w+ = 2; use one for each"),
-        ({"num_links": 2, "num_actions": 0}, r"num_actions must be an integer of at least 1, got 0; they are the levels"),
+        (
+            {"num_links": 2, "num_actions": 0},
+            r"num_actions must be a whole number of at least 1, got 0; they are the levels",
+        ),
         ({"num_links": 2, "noise": 0.0}, r"noise must be a finite number above 0, got 0\.0; it multiplies every σ"),
         ({"num_links": 2, "points": 1}, r"at least 2 points per axis"),
     ],

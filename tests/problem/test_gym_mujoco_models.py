@@ -141,7 +141,7 @@ def test_the_picture_shows_the_joints():
 
 @pytest.mark.parametrize("make", PROBLEMS.values(), ids=PROBLEMS)
 def test_bad_options_are_refused(make):
-    with pytest.raises(ValueError, match=f"{make.__name__}: num_actions must be an integer of at least 2, got 1"):
+    with pytest.raises(ValueError, match=f"{make.__name__}: num_actions must be a whole number of at least 2, got 1"):
         make(num_actions=1)
     with pytest.raises(ValueError, match=f"{make.__name__}: noise must be a number above 0 or . of them"):
         make(noise=-1.0)

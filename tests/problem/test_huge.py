@@ -7,12 +7,12 @@ import pytest
 import hamq
 from hamq.deep.config import DeepConfig
 from hamq.deep.train import make_train
+from hamq.exact.value_iteration import outside_surprises
 from hamq.learning.pilot import NUM_PAIRS, pilot_pairs
 from hamq.problem import cells, tables
-from hamq.problem.counts import as_count, as_power
 from hamq.problem.lapack import calls_lapack
-from hamq.problem.outside import outside_surprises
 from hamq.runs.problem_hash import problem_hash
+from hamq.types import as_count, as_power
 
 STATES = (
     r"must enumerate the grid's 2\.656e\+95 states, more than 2\.147e\+09; use fewer points per axis, or hamq\.solve_tensor"

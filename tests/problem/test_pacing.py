@@ -7,11 +7,11 @@ import pytest
 from hamq.exact.value_iteration import solve_exact
 from hamq.problem import cells, pacing
 from hamq.problem.cells import all_rows, rows_of
-from hamq.problem.fall import Fall
 from hamq.problem.grid import Grid
 from hamq.problem.kernels.unnormalized import UnnormalizedKernel
 from hamq.problem.pacing import Meter, spread
 from hamq.problem.problem import Problem
+from hamq.problem.summits import Fall
 
 
 def on_disc(next_state, state, action):

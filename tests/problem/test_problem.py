@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from hamq.exact.value_iteration import outside_surprises
 from hamq.problem.checks import warn_unless_expected
 from hamq.problem.grid import Grid
 from hamq.problem.kernels.gaussian import GaussianKernel
 from hamq.problem.kernels.unnormalized import UnnormalizedKernel
-from hamq.problem.outside import outside_surprises
 from hamq.problem.problem import Problem, pair_name
 from hamq.problem.tables import (
     check_covariances,

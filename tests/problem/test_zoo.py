@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import hamq
-from hamq.problem.outside import outside_distances, outside_surprises
+from hamq.exact.value_iteration import outside_distances, outside_surprises
 from hamq.problem.tables import mean_table, reward_table
 from hamq.problem.zoo.preset import Preset, Sourced
 from hamq.problem.zoo.repelling_agents import make_logdensity
@@ -338,8 +338,8 @@ def test_periodic_axes_are_full_turns():
         ({"preset": "original"}, r"preset must be one of paper, corrected, got 'original'"),
         ({"points": 1}, r"at least 2 points per axis, got points = 1 on axis 0"),
         ({"points": [5, 5]}, r"points has 2 entries and lower has 4"),
-        ({"num_actions": 0}, r"num_actions must be an integer of at least 1, got 0; they are spread evenly over"),
-        ({"num_actions": 2.5}, r"num_actions must be an integer of at least 1, got 2\.5"),
+        ({"num_actions": 0}, r"num_actions must be a whole number of at least 1, got 0; they are spread evenly over"),
+        ({"num_actions": 2.5}, r"num_actions must be a whole number of at least 1, got 2\.5"),
         ({"noise": 0.0}, r"noise must be a finite number above 0, got 0\.0"),
         ({"noise": -1.0}, r"noise must be a finite number above 0, got -1\.0"),
         ({"noise": float("nan")}, r"noise must be a finite number above 0, got nan"),
@@ -431,9 +431,9 @@ def test_one_density_per_strength(as_user):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"num_agents": 0}, r"num_agents must be an integer of at least 1, got 0; it is the dimension of the state"),
-        ({"num_agents": 2.0}, r"num_agents must be an integer of at least 1, got 2\.0"),
-        ({"num_agents": True}, r"num_agents must be an integer"),
+        ({"num_agents": 0}, r"num_agents must be a whole number of at least 1, got 0; it is the dimension of the state"),
+        ({"num_agents": 2.0}, r"num_agents must be a whole number of at least 1, got 2\.0"),
+        ({"num_agents": True}, r"num_agents must be a whole number"),
         ({"strength": -1.0}, r"strength must be a finite number of at least 0, got -1\.0; 0 means no repulsion"),
         ({"strength": float("inf")}, r"strength must be a finite number of at least 0, got inf"),
         ({"strength": "strong"}, r"strength must be a finite number of at least 0, got 'strong'"),

@@ -6,8 +6,8 @@ import re
 import numpy as np
 import pytest
 
-from hamq.report.certificate import certificate_card, certificate_layers
 from hamq.report.run_page import Shown, write_run_page
+from hamq.report.table_page import certificate_card, certificate_layers
 from hamq.runs.certificate import RunCertificate
 from hamq.solution import Cost
 from tests.report.test_table_page import POINTS, a_run, data_of, random_q

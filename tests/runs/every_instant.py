@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
+from hamq.errors import RunError
 from hamq.runs import storage
 from hamq.runs.checkpoint import decode_checkpoint
-from hamq.runs.errors import RunError
 from hamq.runs.folder import RunFolder
 from hamq.runs.manifest import read_manifest
 from hamq.runs.reading import read_run

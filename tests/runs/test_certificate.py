@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from hamq.certificates.certificate import Certificate, PartialCertificate
+from hamq.errors import RunError
 from hamq.runs import folder as folder_module
 from hamq.runs.certificate import RunCertificate, fingerprint
 from hamq.runs.encoding import decode_json, encode_arrays, encode_json
-from hamq.runs.errors import RunError
 from hamq.runs.folder import RunFolder
 from hamq.runs.manifest import package_versions, read_manifest
 from hamq.runs.reading import read_run
-from hamq.runs.result import arrays_of
+from hamq.runs.summary import arrays_of
 from tests.runs.posed import CONFIG, HASH, assert_same_arrays, forge, history, state
 from tests.runs.posed_certificates import COST, certificate, partial, vacuous
 

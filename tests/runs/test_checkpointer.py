@@ -1,7 +1,7 @@
 import pytest
 
-from hamq.runs.checkpointer import Checkpointer
-from hamq.runs.errors import RunError
+from hamq.errors import RunError
+from hamq.runs.recording import Checkpointer
 from tests.runs.posed import history, state
 
 

@@ -8,8 +8,8 @@ import zipfile
 import numpy as np
 import pytest
 
+from hamq.errors import RunError
 from hamq.runs import manifest
-from hamq.runs.errors import RunError
 from hamq.runs.folder import RunFolder
 from hamq.runs.manifest import read_manifest
 from hamq.runs.reading import read_run

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from hamq.errors import RunError
 from hamq.runs import encoding
-from hamq.runs.errors import RunError
 from hamq.solution import History
 from tests.runs.posed import assert_same_arrays
 

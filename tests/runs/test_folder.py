@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from hamq.runs.errors import RunError
+from hamq.errors import RunError
 from hamq.runs.folder import RunFolder
 from hamq.runs.manifest import package_versions, read_manifest
 from hamq.runs.reading import read_run

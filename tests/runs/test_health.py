@@ -5,12 +5,12 @@ import dataclasses
 import numpy as np
 import pytest
 
+from hamq.errors import RunError
 from hamq.runs.encoding import encode_arrays
-from hamq.runs.errors import RunError
 from hamq.runs.folder import RunFolder
 from hamq.runs.reading import read_run
-from hamq.runs.result import arrays_of
 from hamq.runs.storage import TABLES
+from hamq.runs.summary import arrays_of
 from hamq.solution import Health
 from tests.runs.posed import CONFIG, HASH, assert_same_arrays, forge, history, state
 

@@ -7,15 +7,15 @@ import sys
 
 import pytest
 
-from hamq.runs import lock
-from hamq.runs.errors import RunError
+from hamq.errors import RunError
+from hamq.runs import storage
 from hamq.runs.folder import RunFolder
 from hamq.runs.reading import read_run
 from tests.runs.posed import CONFIG, HASH, ROOT, written
 
 HOLD = """
 import pathlib, sys
-from hamq.runs.lock import Lock
+from hamq.runs.storage import Lock
 held = Lock(pathlib.Path(sys.argv[1]))
 print(1, flush=True)
 input()
@@ -62,7 +62,7 @@ def test_the_same_process_is_refused_too(tmp_path):
 
 
 def test_a_writer_that_came_between_look_and_lock_keeps_its_run(tmp_path, monkeypatch):
-    class LateLock(lock.Lock):
+    class LateLock(storage.Lock):
         def __init__(self, folder):
             monkeypatch.undo()
             RunFolder.create(folder, {"seed": 1}, HASH).close()
@@ -85,6 +85,6 @@ def test_disks_without_locks_are_refused(tmp_path, monkeypatch, code):
 
 
 def test_systems_without_locks_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(lock, "fcntl", None)
+    monkeypatch.setattr(storage, "fcntl", None)
     with pytest.raises(RunError, match="cannot be locked: this system has no flock"):
         RunFolder.create(tmp_path / "run", CONFIG, HASH)

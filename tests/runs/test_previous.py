@@ -5,7 +5,7 @@ import warnings
 
 import pytest
 
-from hamq.runs.errors import RunError
+from hamq.errors import RunError
 from hamq.runs.folder import RunFolder
 from hamq.runs.reading import read_run
 from hamq.types import HamqWarning

@@ -15,7 +15,7 @@ from hamq.cli import main
 from hamq.exact import value_iteration
 from hamq.learning import q_iteration
 from hamq.runs.folder import RunFolder
-from hamq.runs.lock import LOCK
+from hamq.runs.storage import LOCK
 from hamq.tensor import solve as tensor_module
 
 QUICK = {"sampler": hamq.HMC(10), "completion": None, "iterations": 6}

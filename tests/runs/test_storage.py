@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
+from hamq.errors import RunError
 from hamq.runs import storage
-from hamq.runs.errors import RunError
 from hamq.runs.folder import RunFolder
 from hamq.runs.manifest import sha256
 from hamq.runs.reading import read_run

@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
+from hamq.errors import RunError
 from hamq.problem import zoo
 from hamq.runs.encoding import encode_arrays
-from hamq.runs.errors import RunError
 from hamq.runs.folder import RunFolder
 from hamq.runs.loading import load_tensor
 from hamq.runs.problem_hash import problem_hash

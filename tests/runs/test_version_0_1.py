@@ -43,7 +43,7 @@ def test_a_train_is_loaded_whatever_its_sampler_was_called_with(old):
 
 def test_a_field_that_was_set_then_and_is_gone_is_named(old):
     settings = json.loads(Path("train/config.json").read_text())
-    from hamq.runs.describing import sampler_of
+    from hamq.runs.config import sampler_of
 
     with pytest.raises(hamq.HamqError, match=r"does not say how backups are made .*num_nodes"):
         sampler_of(Path("train"), settings["sampler"] | {"num_nodes": 9})

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from hamq.exact.value_iteration import outside_distances
 from hamq.learning.draws import draw_each
 from hamq.problem import cells, zoo
-from hamq.problem.outside import outside_distances
 from hamq.problem.tables import mean_table
 from hamq.sampling.exhaustive import Exhaustive
 from hamq.sampling.hmc import HMC

@@ -117,7 +117,7 @@ def _require_writable(records: Path, at: str | None) -> None:
 def _carry_out(names: Sequence[str], records: Path, scale: Any, processes: int | None) -> None:
     """Makes what is missing, with other processes beside this one."""
     from hamq.paper import plan
-    from hamq.paper.side_by_side import settled, workers
+    from hamq.paper.plan import settled, workers
     from hamq.runs.progress import Progress
 
     jobs = plan.plan(names, records, scale)

@@ -1,0 +1,1 @@
+"""Families of transition densities, one file each."""

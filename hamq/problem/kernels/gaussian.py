@@ -19,10 +19,10 @@ from hamq.problem.kernels.kernel import (
     Normal,
     NormalFunctions,
     Reading,
+    check_output,
     shapes_of_pair,
 )
 from hamq.problem.normal import NUM_IMAGES, axis_log_masses
-from hamq.problem.signatures import check_output
 from hamq.problem.small_matrix import cholesky, solve_positive
 from hamq.types import HamqError, UserFunction
 

@@ -6,8 +6,7 @@ import equinox as eqx
 from jaxtyping import Array, Float
 
 from hamq.problem.grid import Grid
-from hamq.problem.kernels.kernel import AbstractDensity, AbstractKernel, Reading, shapes_of_pair
-from hamq.problem.signatures import check_output
+from hamq.problem.kernels.kernel import AbstractDensity, AbstractKernel, Reading, check_output, shapes_of_pair
 from hamq.types import HamqError, UserFunction
 
 

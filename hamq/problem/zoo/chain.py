@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from hamq.problem.actions import ProductActions
-from hamq.problem.zoo.preset import check_count, is_number
-from hamq.types import HamqError
+from hamq.problem.zoo.preset import is_number
+from hamq.types import HamqError, require_count
 
 
 def pushed_links(num_links: int, num_actuators: int) -> tuple[int, ...]:
@@ -45,10 +45,10 @@ def axis_names(link: str, coordinates: tuple[str, str], num_links: int) -> tuple
 
 
 def check_chain(name: str, links: str, num_links: Any, num_actuators: Any, num_actions: Any, noise: Any) -> None:
-    check_count(name, links, num_links, 1, "the state has two coordinates for each")
-    check_count(name, "num_actuators", num_actuators, 1, f"each pushes another one of the {links}")
+    require_count(f"{name}: {links}", num_links, 1, "the state has two coordinates for each")
+    require_count(f"{name}: num_actuators", num_actuators, 1, f"each pushes another one of the {links}")
     if num_actuators > num_links:
         raise HamqError(f"{name}: num_actuators = {num_actuators} is more than {links} = {num_links}; use one for each.")
-    check_count(name, "num_actions", num_actions, 1, "they are the levels of one actuator")
+    require_count(f"{name}: num_actions", num_actions, 1, "they are the levels of one actuator")
     if not is_number(noise) or noise <= 0:
         raise HamqError(f"{name}: noise must be a finite number above 0, got {noise!r}; it multiplies every σ.")

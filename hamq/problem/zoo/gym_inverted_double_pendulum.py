@@ -32,9 +32,8 @@ from hamq.problem.problem import Problem
 from hamq.problem.scene import Scene
 from hamq.problem.zoo.gym_mujoco import CartPoles, Pole, capsule, step
 from hamq.problem.zoo.gym_pendulum import standard_deviations
-from hamq.problem.zoo.preset import check_count
 from hamq.problem.zoo.scenes import cart_scene
-from hamq.types import Law
+from hamq.types import Law, require_count
 
 POLE = Pole(capsule(0.045, 0.6), 0.3, 0.6)
 MODEL = CartPoles(
@@ -125,7 +124,7 @@ def gym_inverted_double_pendulum(
     draws a pair `lookahead` gets 9358 in each of 100 episodes, `interpolate` 242 on average; LQR gets 9360.
     """
     name = "gym_inverted_double_pendulum"
-    check_count(name, "num_actions", num_actions, 2, "they are spread evenly over [-1, 1]")
+    require_count(f"{name}: num_actions", num_actions, 2, "they are spread evenly over [-1, 1]")
     stds = standard_deviations(name, noise, NOISE)
     return Problem(
         grid=Grid([-bound for bound in UPPER], UPPER, points),

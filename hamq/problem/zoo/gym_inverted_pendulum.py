@@ -22,9 +22,8 @@ from hamq.problem.kernels.gaussian import GaussianKernel
 from hamq.problem.problem import Problem
 from hamq.problem.zoo.gym_mujoco import CartPoles, Pole, capsule, step
 from hamq.problem.zoo.gym_pendulum import standard_deviations
-from hamq.problem.zoo.preset import check_count
 from hamq.problem.zoo.scenes import cart_scene
-from hamq.types import Law
+from hamq.types import Law, require_count
 
 LENGTH = math.hypot(0.6, 0.001)
 MODEL = CartPoles(
@@ -75,7 +74,7 @@ def gym_inverted_pendulum(
     "InvertedPendulum-v5")`: with ten draws a pair `lookahead` gets 1000 in each of 100 episodes, `interpolate` 75.
     """
     name = "gym_inverted_pendulum"
-    check_count(name, "num_actions", num_actions, 2, "they are spread evenly over [-1, 1]")
+    require_count(f"{name}: num_actions", num_actions, 2, "they are spread evenly over [-1, 1]")
     stds = standard_deviations(name, noise, NOISE)
     return Problem(
         grid=Grid([-bound for bound in UPPER], UPPER, points),

@@ -19,9 +19,9 @@ from jaxtyping import Array, Float
 from hamq.problem.grid import Grid
 from hamq.problem.kernels.gaussian import GaussianKernel
 from hamq.problem.problem import Problem
-from hamq.problem.zoo.preset import check_count, is_number
+from hamq.problem.zoo.preset import is_number
 from hamq.problem.zoo.scenes import pendulum_scene
-from hamq.types import HamqError, Law
+from hamq.types import HamqError, Law, require_count
 
 GRAVITY = 10.0
 MASS = 1.0
@@ -71,7 +71,7 @@ def gym_pendulum(
     Score a policy with `hamq.evaluate(solution, "Pendulum-v1")`.
     """
     name = "gym_pendulum"
-    check_count(name, "num_actions", num_actions, 2, "they are spread evenly over [-2, 2]")
+    require_count(f"{name}: num_actions", num_actions, 2, "they are spread evenly over [-2, 2]")
     stds = standard_deviations(name, noise, NOISE)
     return Problem(
         grid=Grid([-math.pi, -LARGEST_VELOCITY], [math.pi, LARGEST_VELOCITY], points, [True, False]),

@@ -21,7 +21,7 @@ from hamq.problem.grid import Grid
 from hamq.problem.kernels.gaussian import GaussianKernel
 from hamq.problem.problem import Problem
 from hamq.problem.scene import Scene
-from hamq.types import HamqError, Law, UserFunction
+from hamq.types import HamqError, Law, UserFunction, require_count
 
 Source = Literal["paper", "authors' code", "peer", "assumed"]
 Value = TypeVar("Value")
@@ -126,14 +126,9 @@ def is_number(value: Any) -> bool:
     return is_real and math.isfinite(value)
 
 
-def check_count(name: str, field: str, value: Any, smallest: int, remedy: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < smallest:
-        raise HamqError(f"{name}: {field} must be an integer of at least {smallest}, got {value!r}; {remedy}.")
-
-
 def _actions(name: str, ends: tuple[float, float], num_actions: int) -> np.ndarray:
     low, high = ends
-    check_count(name, "num_actions", num_actions, 1, f"they are spread evenly over [{low:g}, {high:g}]")
+    require_count(f"{name}: num_actions", num_actions, 1, f"they are spread evenly over [{low:g}, {high:g}]")
     return np.linspace(low, high, num_actions) if num_actions > 1 else np.asarray([(low + high) / 2])
 
 

@@ -16,9 +16,9 @@ from hamq.problem.actions import ProductActions
 from hamq.problem.grid import Grid
 from hamq.problem.kernels.unnormalized import UnnormalizedKernel
 from hamq.problem.problem import Problem
-from hamq.problem.zoo.preset import check_count, is_number
+from hamq.problem.zoo.preset import is_number
 from hamq.problem.zoo.scenes import agents_scene
-from hamq.types import HamqError, Law, UserFunction
+from hamq.types import HamqError, Law, UserFunction, require_count
 
 DRIFT = 0.1
 NOISE = 0.2
@@ -77,7 +77,7 @@ def repelling_agents(
     presets.
     """
     name = "repelling_agents"
-    check_count(name, "num_agents", num_agents, 1, "it is the dimension of the state")
+    require_count(f"{name}: num_agents", num_agents, 1, "it is the dimension of the state")
     if not is_number(strength) or strength < 0:
         raise HamqError(f"{name}: strength must be a finite number of at least 0, got {strength!r}; 0 means no repulsion.")
     return Problem(

@@ -5,8 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hamq.exact.axis_masses import axis_dependence
-from hamq.problem.dependence import depends_on
+from hamq.exact.axis_masses import axis_dependence, depends_on
 from tests.problem.axes import DEPENDS_ON, pose
 
 MATRIX = np.asarray([[1.0, 0, 0, 0], [0, 0, 2.0, 0]], np.float32)
