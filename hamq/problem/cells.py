@@ -157,7 +157,7 @@ def all_rows(
         was_pilot, again = plan.is_pilot, plan.learn(rows)
         queue = np.concatenate([queue, pairs[again]])
         if was_pilot:
-            meter.forecast(problem.name, spent.sum(), plan.left(len(queue)))
+            meter.forecast(problem.name, float(spent.sum()), plan.left(len(queue)))
         meter.settled(num - len(queue), plan.said)
     return Rows(masses.reshape(len(states), num_actions, -1), float(errors.max()), int(spent.sum()), plan.needed * num)
 

@@ -94,8 +94,8 @@ class Meter:
         seconds = (time.monotonic() - self.began) / max(spent, 1) * left
         took = f"{seconds / 60:.0f} minutes" if seconds > 100 else f"{seconds:.0f} seconds"
         warnings.warn(
-            f"{name}: the masses of all {self.total:,} pairs take about {left:.1g} more evaluations of the density, {took} at "
-            "the pace of the first ones; use a larger tolerance, a smaller max_evaluations, which ends sooner with a larger "
+            f"{name}: the masses of all {self.total:,} pairs take about {left:.1g} more evaluations of the density, {took} "
+            "at the pace of the first ones; use a larger tolerance, a smaller max_evaluations, which ends sooner with a larger "
             "error, or progress=print to hear how far it is.",
             HamqWarning,
             stacklevel=3,
