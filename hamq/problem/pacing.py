@@ -95,8 +95,8 @@ class Meter:
         took = f"{seconds / 60:.0f} minutes" if seconds > 100 else f"{seconds:.0f} seconds"
         warnings.warn(
             f"{name}: the masses of all {self.total:,} pairs take about {left:.1g} more evaluations of the density, {took} "
-            "at the pace of the first ones; use a larger tolerance, a smaller max_evaluations, which ends sooner with a larger "
-            "error, or progress=print to hear how far it is.",
+            "at the pace of the first ones; use a larger tolerance, a smaller max_evaluations, which ends sooner with a "
+            "larger error, or progress=print to hear how far it is.",
             HamqWarning,
             stacklevel=3,
         )
