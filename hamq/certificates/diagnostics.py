@@ -73,7 +73,7 @@ def diagnose(
         num_draws=num_draws,
         rhat_limit=rhat_by_chance(sampler.chains, num_draws, MIN_ESS, len(states), FALSE_ALARM),
         cost=Cost(*(sum(counts) for counts in zip(cost, *(part.cost for part in parts), strict=True))),
-        is_cut=isinstance(prepared, HMC) and prepared.judged == "cut",
+        is_cut=prepared.is_cut,
     )
 
 

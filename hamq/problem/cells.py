@@ -153,8 +153,10 @@ def all_rows(
         of_block = states[pairs // num_actions], actions[pairs % num_actions]
         rows = rows_of(problem, *of_block, tolerance, plan.most, meter.within)
         masses[pairs], errors[pairs], spent[pairs] = rows.masses, rows.errors, spent[pairs] + rows.evaluations
-        again = plan.learn(rows)
+        was_pilot, again = plan.is_pilot, plan.learn(rows)
         queue = np.concatenate([queue, pairs[again]])
+        if was_pilot:
+            meter.forecast(problem.name, float(spent.sum()), plan.left(len(queue)))
         meter.settled(num - len(queue), plan.said)
     return Rows(masses.reshape(len(states), num_actions, -1), float(errors.max()), int(spent.sum()), plan.needed * num)
 

@@ -5,12 +5,14 @@ The first pairs come from everywhere. What they cost says what all will cost, be
 
 import math
 import time
+import warnings
 from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Bool, Int
 
 from hamq.problem.quadrature import FIRST_VALUES, Integral
+from hamq.types import HamqWarning
 
 PILOT_PAIRS, MANY_PILOT_PAIRS, PILOT_EVALUATIONS = 16, 64, 2**20
 """Pairs that are integrated first (all of them where there are few), and evaluations of each of them at most."""
@@ -18,6 +20,8 @@ HOPELESS = 16
 """Where the first pairs would take so many times what is allowed, others get so much less than is allowed."""
 BLOCK_EVALUATIONS = 2**24
 """Evaluations of pairs that are worked on together, as far as the first ones can tell."""
+LONG = 5 * 10**8
+"""Evaluations that nobody waits for without a word: a minute or more."""
 SECONDS_BETWEEN = 0.5
 INTEGRATING = "integrating the density"
 
@@ -50,6 +54,10 @@ class Plan:
         together = min(FIRST_VALUES // self.row_cost, int(BLOCK_EVALUATIONS / self.mean))
         return max(1, min(together, self.num_pilot) if self.is_pilot else together)
 
+    def left(self, num_left: int) -> float:
+        """Evaluations that so many pairs take, as far as the first ones can tell."""
+        return num_left * min(self.needed, self.most)
+
     def learn(self, rows: Integral) -> Bool[np.ndarray, " P"]:
         """Which of the pairs are worth another try with more evaluations; only of the first pairs."""
         is_short = rows.errors > self.tolerance
@@ -76,7 +84,22 @@ class Meter:
 
     def __init__(self, progress: Progress | None, total: int):
         self.progress, self.total, self.done, self.what, self.told = progress, total, 0, INTEGRATING, -math.inf
+        self.began = time.monotonic()
         self._tell(0)
+
+    def forecast(self, name: str, spent: float, left: float) -> None:
+        """Warns of a long wait that nobody would hear of, after the first pairs."""
+        if self.progress is not None or left < LONG:
+            return
+        seconds = (time.monotonic() - self.began) / max(spent, 1) * left
+        took = f"{seconds / 60:.0f} minutes" if seconds > 100 else f"{seconds:.0f} seconds"
+        warnings.warn(
+            f"{name}: the masses of all {self.total:,} pairs take about {left:.1g} more evaluations of the density, {took} "
+            "at the pace of the first ones; use a larger tolerance, a smaller max_evaluations, which ends sooner with a "
+            "larger error, or progress=print to hear how far it is.",
+            HamqWarning,
+            stacklevel=3,
+        )
 
     def settled(self, done: int, said: str) -> None:
         if INTEGRATING + said != self.what:

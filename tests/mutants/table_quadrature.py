@@ -10,6 +10,13 @@ OWN = "tests/exact/test_own_densities.py"
 
 QUADRATURE_MUTANTS = [
     Mutant(
+        "long-waits-in-silence",
+        "hamq/problem/pacing.py",
+        old="if self.progress is not None or left < LONG:",
+        new="if True:",
+        tests=("tests/problem/test_pacing.py::test_a_long_wait_is_said_after_the_first_pairs_where_nobody_listens",),
+    ),
+    Mutant(
         "needles-not-looked-for",
         "hamq/problem/needles.py",
         old="    if problem.kernel.has_one_mode:\n",

@@ -12,6 +12,7 @@ from hamq.problem.kernels.unnormalized import UnnormalizedKernel
 from hamq.problem.pacing import Meter, spread
 from hamq.problem.problem import Problem
 from hamq.problem.summits import Fall
+from hamq.types import HamqWarning
 
 
 def on_disc(next_state, state, action):
@@ -61,6 +62,21 @@ def test_needed_is_about_what_it_then_takes():
     taken = rows_of(problem, states, actions, 2.5e-3).evaluations
     assert said is not None
     assert np.all((taken / 3 < said) & (said < 3 * taken)), (said, taken)
+
+
+def test_a_long_wait_is_said_after_the_first_pairs_where_nobody_listens(monkeypatch):
+    problem, told = disc(9), []
+    monkeypatch.setattr(pacing, "LONG", 10**6)
+    with pytest.warns(HamqWarning, match=r"masses of all 243 pairs take about \de\+07 more evaluations"):
+        rows = all_rows(problem, 2e-3)
+    all_rows(problem, 2e-3, progress=lambda *given: told.append(given))  # who listens is not warned
+    assert told and rows.evaluations > 10**6
+    with pytest.warns(HamqWarning, match="a larger tolerance, a smaller max_evaluations"):
+        solve_exact(problem, 0.1)
+
+
+def test_a_short_one_is_not():
+    assert all_rows(disc(9), 2e-2).evaluations > 10**5
 
 
 def test_a_tolerance_out_of_reach_is_given_up_early_and_said(monkeypatch):
