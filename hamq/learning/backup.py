@@ -115,10 +115,10 @@ def _stock(locations: Array, weights: Array | None, rows: Rows, devices: Devices
         return Stock(locations, weights, rows, devices)
 
     def share(start: int) -> Share:
-        def part(table):
-            return None if table is None else jax.device_put(np.asarray(table)[start : start + size], devices.own[0])
+        def part(table: Array) -> Array:
+            return jax.device_put(np.asarray(table)[start : start + size], devices.own[0])
 
-        return Share(start, part(locations), part(weights))
+        return Share(start, part(locations), None if weights is None else part(weights))
 
     # All have one size: the last one begins where it ends with the tiles, some of which are then in two shares.
     starts = [min(i * size, len(locations) - size) for i in range(num)]

@@ -180,7 +180,8 @@ class Engine:
         levels = of((self._chunk, self.bellman.choices.num_actuators), np.int32)
         fixed = of((self._chunk,), bool)
         made = self._program(greedy, (cores, self.starts), (states, levels, fixed), compile_beside)
-        self._program(value_at, (cores,), (states,), compile_beside)
+        if not is_cpu():  # which reads V at nodes off its cores
+            self._program(value_at, (cores,), (states,), compile_beside)
         self._program(evaluate, (cores,), (made.kept,), compile_beside)
 
     @property

@@ -11,9 +11,12 @@ with l_p and r_p the products of the cores before and after k. Cores left of k a
 k on the right, so that the systems are well conditioned. Everything in one shape: cores are padded to the rank, and what is
 padding stays zero. Cores, values and what is missing are float64; the matrices of the systems, which are most of the work
 and which the ridge keeps well conditioned, are float32.
+
+Small fits on a CPU are made by NumPy, in less time than it takes to compile a program; all others by programs.
 """
 
 import math
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -24,10 +27,14 @@ from jaxtyping import Array, Bool, Float, Int
 
 from hamq.problem.programs import compile_beside, program
 from hamq.tensor.train import Train
+from hamq.types import is_cpu
 
 RIDGE = 1e-2
 """Part of the mean curvature: directions that the points hardly see stay as they were. Less lets them run away."""
 
+ONE_THREAD, FEWEST_ROWS = 2**18, 16
+"""Multiplications of a product of matrices up to which OpenBLAS uses one thread, and rows that are worth a product. Several
+threads wait for each other, which on a machine that has other work to do takes ten times as long."""
 CORES_PER_PART = 10
 """For so many cores at a time the rows of all points are held in memory."""
 CROWDED = 2.0
@@ -99,6 +106,8 @@ def fit(train: Train, values: Float[np.ndarray, " P"], groups: Groups, rank: int
 def compile_fit(num_points: int, points: tuple[int, ...], rank: int) -> None:
     """Starts to compile what a fit to so many points needs, if they are spread as expected."""
     num_nodes, size, of = max(points), group_size(num_points, points), jax.ShapeDtypeStruct
+    if _is_for_host(rank, size):
+        return
     rows, square = of((num_points, rank), np.float64), of((rank, rank), np.float64)
     with jax.enable_x64(True):
         for num in sorted({b - a for a, b in pairwise(_cuts(len(points)))}):
@@ -128,6 +137,9 @@ def _sweep(cores: Float[np.ndarray, "d R n R"], values: Float[np.ndarray, " P"],
     The rows l_p before all cores would be most of the memory: they are kept at the starts of a few parts of the train,
     and made again for one part at a time.
     """
+    orthogonal, solved = _orthogonal_on_host, _solved_on_host
+    if not _is_for_host(cores.shape[1], groups.members.shape[-1]):
+        orthogonal, solved = _compiled("orthogonal", _orthogonal_part), _compiled("solved", _solved_part)
     bounds, identity = list(pairwise(_cuts(len(cores)))), np.eye(cores.shape[1])
     parts: list[Any] = [cores[a:b] for a, b in bounds]
     group_parts = [Groups(*(array[a:b] for array in groups)) for a, b in bounds]
@@ -138,16 +150,82 @@ def _sweep(cores: Float[np.ndarray, "d R n R"], values: Float[np.ndarray, " P"],
     for i, part in enumerate(parts):
         before.append(row)
         given = (part, row, pushed, group_parts[i], mask_parts[i])
-        parts[i], row, pushed = program("orthogonal", (_orthogonal_part,), _orthogonal_part, *given)(*given)
+        parts[i], row, pushed = orthogonal(*given)
     parts[-1] = np.array(parts[-1])
     parts[-1][-1] = np.einsum("rns,st->rnt", parts[-1][-1], pushed)
     pushed = identity
     for i in reversed(range(len(parts))):
         given = (parts[i], before.pop(), right, pushed, values, group_parts[i], mask_parts[i])
-        parts[i], right, pushed = program("solved", (_solved_part,), _solved_part, *given)(*given)
+        parts[i], right, pushed = solved(*given)
     cores = np.concatenate(parts)
     cores[0] = np.einsum("sr,snt->rnt", pushed, cores[0])
     return cores
+
+
+def _compiled(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *given: program(name, (function,), function, *given)(*given)
+
+
+def _is_for_host(rank: int, group_size: int) -> bool:
+    """Whether BLAS makes every product of a fit with one thread."""
+    return is_cpu() and max(FEWEST_ROWS * rank**4, group_size * rank**2) <= ONE_THREAD
+
+
+def _orthogonal_on_host(cores, row, pushed, groups: Groups, masks):
+    """`_orthogonal_part` in NumPy."""
+    made = np.empty_like(cores)
+    for k, core in enumerate(cores):
+        made[k], pushed = _left_orthogonal(np.einsum("rs,snt->rnt", pushed, core), masks[k + 1], np)
+        row = _moved_on_host(made[k], row, Groups(*(array[k] for array in groups)))
+    return made, row, pushed
+
+
+def _solved_on_host(cores, row, right, pushed, values, groups: Groups, masks):
+    """`_solved_part` in NumPy."""
+    own = [Groups(*(array[k] for array in groups)) for k in range(len(cores))]
+    lefts, made = [], np.empty_like(cores)
+    for core, group in zip(cores, own, strict=True):
+        lefts.append(row.astype(np.float32))
+        row = _moved_on_host(core, row, group)
+    for k in reversed(range(len(cores))):
+        core, left = cores[k] @ pushed, lefts.pop()
+        for i, rows in enumerate(_points_of(own[k])):
+            if len(rows):
+                core[:, i] = _slab(core[:, i], left[rows].astype(core.dtype), right[rows], values[rows])
+        made[k], pushed = _right_orthogonal(core, masks[k], np)
+        right = _moved_on_host(made[k].transpose(2, 1, 0), right, own[k])
+    return made, right, pushed
+
+
+def _points_of(group: Groups) -> list[np.ndarray]:
+    """Of each node."""
+    return [members[real] for members, real in zip(group.members, group.is_real, strict=True)]
+
+
+def _moved_on_host(core: Float[np.ndarray, "R n R"], rows: Float[np.ndarray, "P R"], group: Groups) -> np.ndarray:
+    made = np.empty((len(rows), core.shape[2]))
+    for i, here in enumerate(_points_of(group)):
+        made[here] = rows[here] @ core[:, i]
+    return made
+
+
+def _slab(slab: np.ndarray, left: np.ndarray, right: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """What fits best at one node, as in `_solved`."""
+    missing = values - np.sum((left @ slab) * right, axis=1)
+    normal = _normal_matrix((left[:, :, None] * right[:, None, :]).reshape(len(left), -1).astype(np.float32))
+    diagonal = np.diagonal(normal)
+    ridge = RIDGE * np.sum(diagonal) / max(np.count_nonzero(diagonal), 1) + 1e-30
+    size = max(np.max(np.abs(missing)), 1e-300)
+    wanted = (left.T @ (right * (missing / size)[:, None])).astype(normal.dtype).reshape(-1)
+    normal[np.diag_indices(len(normal))] += normal.dtype.type(ridge)
+    return slab + size * np.linalg.solve(normal, wanted).reshape(slab.shape)
+
+
+def _normal_matrix(design: Float[np.ndarray, "p q"]) -> Float[np.ndarray, "q q"]:
+    """designᵀ·design, in products of few rows."""
+    size = ONE_THREAD // design.shape[1] ** 2
+    blocks = np.pad(design, ((0, -len(design) % size), (0, 0))).reshape(-1, size, design.shape[1])
+    return np.sum(blocks.transpose(0, 2, 1) @ blocks, axis=0)
 
 
 def _orthogonal_part(cores, row, pushed, groups: Groups, masks):
@@ -156,7 +234,7 @@ def _orthogonal_part(cores, row, pushed, groups: Groups, masks):
     def to_right(carry, given):
         row, pushed = carry
         core, group, mask = given
-        core, next_pushed = _left_orthogonal(jnp.einsum("rs,snt->rnt", pushed, core), mask)
+        core, next_pushed = _left_orthogonal(jnp.einsum("rs,snt->rnt", pushed, core), mask, jnp)
         return (_moved(core, row, group), next_pushed), core
 
     (row, pushed), cores = jax.lax.scan(to_right, (row, pushed), (cores, groups, masks[1:]))
@@ -174,7 +252,7 @@ def _solved_part(cores, row, right, pushed, values, groups: Groups, masks):
         right, pushed = carry
         core, left, group, mask = given
         core = _solved(jnp.einsum("rns,st->rnt", core, pushed), left, right, values, group)
-        core, pushed = _right_orthogonal(core, mask)
+        core, pushed = _right_orthogonal(core, mask, jnp)
         return (_moved(core.transpose(2, 1, 0), right, group), pushed), core
 
     _, lefts = jax.lax.scan(to_right, row, (cores, groups))
@@ -188,18 +266,18 @@ def _moved(core: Float[Array, "R n R"], rows: Float[Array, "P R"], group: Groups
     return together.reshape(-1, core.shape[2])[group.places]
 
 
-def _left_orthogonal(core, mask):
+def _left_orthogonal(core, mask, xp: Any):
     """(Q, R) of the core as a matrix [(r, i), s]; columns of padding, which QR fills with anything, are made zero.
 
     Q times √n: its products then stay near 1 over any number of axes.
     """
     r, n, s = core.shape
-    q, triangle = jnp.linalg.qr(core.reshape(r * n, s))
+    q, triangle = xp.linalg.qr(core.reshape(r * n, s))
     return (n**0.5 * q * mask[None, :]).reshape(r, n, s), mask[:, None] * triangle / n**0.5
 
 
-def _right_orthogonal(core, mask):
-    flipped, triangle = _left_orthogonal(core.transpose(2, 1, 0), mask)
+def _right_orthogonal(core, mask, xp: Any):
+    flipped, triangle = _left_orthogonal(core.transpose(2, 1, 0), mask, xp)
     return flipped.transpose(2, 1, 0), triangle.T
 
 

@@ -34,7 +34,7 @@ from hamq.tensor.pilot import Pilot
 from hamq.tensor.settings import TensorSettings, resolve
 from hamq.tensor.solution import TensorSolution
 from hamq.tensor.train import Train
-from hamq.types import HamqError, Key, as_key
+from hamq.types import HamqError, Key, as_key, is_cpu
 
 NUM_HELD_OUT = 1024
 NUM_SWEPT = 2
@@ -122,7 +122,8 @@ class Run:
         self.pilot = Pilot(problem, choices, self.order, settings.num_starts, settings.rank)
         expectation = make_expectation(problem, sampler, choices, self.order, seed, self.pilot.survey)
         self.engine = Engine(Bellman(problem, choices, expectation, self.order), settings.num_starts)
-        self.held_out = self.engine.states(self.random_nodes(NUM_HELD_OUT, 1))
+        self.held_out_nodes = self.random_nodes(NUM_HELD_OUT, 1)
+        self.held_out = self.engine.states(self.held_out_nodes)
         self.began = time.monotonic()
 
     def random_nodes(self, count: int, stream: int) -> Int[np.ndarray, "P d"]:
@@ -134,6 +135,10 @@ class Run:
 
     def padded(self, state: State) -> jax.Array:
         return jax.device_put(padded(state.value, state.rank))
+
+    def values(self, state: State, nodes: Int[np.ndarray, "P d"], states: Float[np.ndarray, "P d"]) -> np.ndarray:
+        """V at nodes and their states: its entries, or on an accelerator, which has a faster way, what is interpolated."""
+        return train.entries(state.value, nodes) if is_cpu() else self.engine.interpolate(self.padded(state), states)
 
     @property
     def pull(self) -> float:
@@ -172,6 +177,7 @@ class Frozen(NamedTuple):
     """The points of a rank, once they have settled."""
 
     states: Float[np.ndarray, "P d"]
+    nodes: Int[np.ndarray, "P d"]
     groups: Groups
     num_random: int
 
@@ -180,7 +186,7 @@ def freeze(run: Run, state: State) -> Frozen:
     fibers = cross.all_fibers(run.points, state.sets)
     at_random = run.random_nodes(_num_random(len(fibers)), 1 + state.rank)
     indices = np.concatenate([fibers, at_random])
-    return Frozen(run.engine.states(indices), make_groups(indices, run.points), len(at_random))
+    return Frozen(run.engine.states(indices), indices, make_groups(indices, run.points), len(at_random))
 
 
 def _num_random(num_fibers: int) -> int:
@@ -211,15 +217,16 @@ def improve(run: Run, state: State, frozen: Frozen) -> State:
 
 def _fitted(run: Run, state: State, frozen: Frozen, values: Float[np.ndarray, " P"]) -> State:
     """The train nearest to the values at the frozen points, with the mean change pulled to its limit."""
-    before = run.engine.interpolate(run.padded(state), frozen.states[-frozen.num_random :])
-    shift = run.pull * float(np.mean(values[-frozen.num_random :] - before))
+    at_random = slice(-frozen.num_random, None)
+    before = run.values(state, frozen.nodes[at_random], frozen.states[at_random])
+    shift = run.pull * float(np.mean(values[at_random] - before))
     return state._replace(value=fit(state.value, values + shift, frozen.groups, state.rank))
 
 
 def residual(run: Run, state: State) -> tuple[float, float]:
     """(rms of backup − V over the held-out states as a part of the rms of V, mean of backup − V)."""
     cores = run.padded(state)
-    values = run.engine.interpolate(cores, run.held_out)
+    values = run.values(state, run.held_out_nodes, run.held_out)
     missing = run.engine.greedy(cores, run.held_out)[0] - values
     size = math.sqrt(np.mean(values**2))
     return math.sqrt(np.mean(missing**2)) / max(size, 1e-30), float(np.mean(missing))

@@ -41,7 +41,11 @@ def entries(train: Train, indices: Int[np.ndarray, "B d"]) -> Float[np.ndarray, 
     """The entries at these multi-indices."""
     row = np.ones((len(indices), 1))
     for k, core in enumerate(train):
-        row = np.einsum("br,rbs->bs", row, core[:, indices[:, k], :])
+        new = np.empty((len(indices), core.shape[2]))
+        for i in range(core.shape[1]):  # a product of matrices for each node
+            here = indices[:, k] == i
+            new[here] = row[here] @ core[:, i]
+        row = new
     return row[:, 0]
 
 

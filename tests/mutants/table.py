@@ -341,6 +341,13 @@ MUTANTS = [
         tests=(REFUSALS + "::test_density_without_a_number[importance]",),
     ),
     Mutant(
+        "last-share-out-of-place",
+        "hamq/learning/backup.py",
+        old="found[share.start : share.start + len(part)] = part",
+        new="found[-len(part) :] = part",
+        tests=("tests/learning/test_backup.py::test_threads_change_no_bit",),
+    ),
+    Mutant(
         "log-weights-taken-for-weights",
         "hamq/learning/backup.py",
         old="tiles(np.exp(np.asarray(logs)))",

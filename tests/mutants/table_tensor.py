@@ -221,6 +221,13 @@ TENSOR = [
         tests=("tests/tensor/test_least_squares.py::test_recovers_a_train",),
     ),
     Mutant(
+        "tensor-fit-on-host-without-ridge",
+        "hamq/tensor/least_squares.py",
+        old="    normal[np.diag_indices(len(normal))] += normal.dtype.type(ridge)\n",
+        new="    normal[np.diag_indices(len(normal))] += normal.dtype.type(1e-3 * ridge)\n",
+        tests=("tests/tensor/test_least_squares.py::test_both_ways_agree",),
+    ),
+    Mutant(
         "tensor-parts-begin-at-the-start",
         "hamq/tensor/least_squares.py",
         old="before.pop()",

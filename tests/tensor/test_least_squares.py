@@ -15,7 +15,33 @@ def some_indices(points, count, seed):
     return np.random.default_rng(seed).integers(0, points, (count, len(points)))
 
 
+@pytest.fixture(params=["host", "compiled"])
+def way(request, monkeypatch):
+    """Small fits are made by NumPy, and here by programs, too."""
+    if request.param == "compiled":
+        monkeypatch.setattr(least_squares, "ONE_THREAD", 0)
+    return request.param
+
+
+@pytest.mark.parametrize("points", [(4, 5, 3), (3, 4, 4, 3, 2)])
+def test_both_ways_agree(monkeypatch, points):
+    """With padded ranks and groups of unequal size; up to rounding of float32 times the largest condition of a system.
+
+    That is the number of unknowns, the trace of a matrix over its mean curvature, over the ridge.
+    """
+    ranks = (2, 4, 3, 2)[: len(points) - 1]
+    true, start = random_train(points, ranks, 0), random_train(points, ranks, 1)
+    indices = np.minimum(some_indices(points, 300, 2), some_indices(points, 300, 3))
+    given = (start, train.entries(true, indices), make_groups(indices, points), 5)
+    on_host = fit(*given)
+    monkeypatch.setattr(least_squares, "_orthogonal_on_host", None)  # is not asked
+    monkeypatch.setattr(least_squares, "ONE_THREAD", 0)
+    allowed = np.finfo(np.float32).eps * 5**2 / least_squares.RIDGE
+    assert relative(on_host, train.dense(fit(*given))) < allowed < relative(start, train.dense(on_host)) / 1000
+
+
 @pytest.mark.parametrize(("points", "ranks"), [((4, 5, 3), (2, 3)), ((5, 6), (3,)), ((3, 4, 4, 3, 2), (2, 4, 3, 2))])
+@pytest.mark.usefixtures("way")
 def test_recovers_a_train(points, ranks):
     """From a start that is 10 % off, with 6 entries per number of the cores."""
     true = random_train(points, ranks, 0)
@@ -41,6 +67,7 @@ def test_a_fit_stays_where_it_fits():
 
 
 @pytest.mark.parametrize("cores", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.usefixtures("way")
 def test_the_parts_of_a_long_train_change_nothing(monkeypatch, cores):
     """However few cores are worked on at a time, with as many parts as five axes then have."""
     points, ranks = (3, 4, 4, 3, 2), (2, 4, 3, 2)
@@ -98,6 +125,7 @@ def test_padding_stays_zero():
         assert relative(found, train.dense(true)) < 1e-4
 
 
+@pytest.mark.usefixtures("way")
 def test_nodes_without_points_keep_their_slab():
     """No point at node 2 of axis 1: the tensor there is what the other cores make of the old slab."""
     points, ranks = (4, 5, 3), (2, 2)
@@ -131,6 +159,7 @@ def test_what_is_stacked_comes_back():
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.usefixtures("way")
 def test_precision_is_double_inside_and_nothing_is_left_behind():
     points = (3, 3, 3)
     true = random_train(points, (2, 2), 0)
