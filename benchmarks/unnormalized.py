@@ -25,12 +25,14 @@ from rich.console import Console
 from rich.table import Table
 
 import hamq
+from benchmarks.suite.smallest import add_smallest, shrink
 from hamq.sampling.draws import Target
 from hamq.sampling.hmc import HMC
 from hamq.sampling.importance import Importance
 from hamq.types import as_key
 
 SIGMA, NUM_STATES, NUM_PARTICLES, NUM_TEMPERATURES, NUM_MOVES = 0.2, 24, 20_000, 24, 8
+SMALLEST = {"NUM_STATES": 2, "NUM_PARTICLES": 200, "NUM_TEMPERATURES": 4, "NUM_MOVES": 1}
 
 
 def functions(problem, points):
@@ -159,7 +161,10 @@ def main():
     parser.add_argument("--replicates", type=int, default=24)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", help="write a JSON record here")
+    add_smallest(parser)
     arguments = parser.parse_args()
+    if arguments.smallest:
+        shrink(globals(), SMALLEST)
     table = Table(title=f"Repelling agents, {arguments.samples} draws; errors relative to independent draws")
     for name in (
         "strength",
