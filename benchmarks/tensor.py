@@ -39,8 +39,10 @@ RECORD = Path(__file__).parent / "records" / "tensor.json"
 SIZE: dict = {}
 """Of the chains, where it is not their own."""
 DENSE = ("spring_chain(1)", "spring_chain(2)", "pendulum_chain(2)", "cartpole")
-AGENTS = 4
-"""Of the comparison of samplers."""
+AGENTS, FIRST_RANK, EFFORT = 4, 12, 256
+"""Of the comparison of samplers; the rank that agents begin with; evaluations per pair."""
+AGENT_SIZE: dict = {}
+"""Of the agents, where it is not their own."""
 STUDIES = {
     "dimensions": ("masses", (4, 6, 8, 12, 16)),
     "rank": ("rank", (6, 8, 12, 16)),
@@ -50,6 +52,7 @@ STUDIES = {
 MASSES, RANK = 20, 12
 """Of the process whose memory is measured."""
 SMALLEST = {"SIZE": {"points": 5, "num_actions": 3}, "DENSE": ("spring_chain(1)",), "AGENTS": 2, "MASSES": 1, "RANK": 2}
+SMALLEST |= {"FIRST_RANK": 2, "EFFORT": 16, "AGENT_SIZE": {"points": 4}}
 SMALLEST |= {"STUDIES": {"draws": ("draws", (8, 16))}}
 
 
@@ -192,11 +195,12 @@ def chain(arguments) -> dict:
 def agents(arguments) -> dict:
     done = {}
     for size in arguments.sizes or [4, 6]:
-        options = {"tolerance": arguments.tolerance, "rank": 12, "max_rank": arguments.max_rank}
+        options = {"tolerance": arguments.tolerance, "rank": FIRST_RANK, "max_rank": arguments.max_rank}
         if arguments.draws:
             options["sampler"] = hamq.Importance(arguments.draws)
         problem, alone = (
-            hamq.problems.repelling_agents(size, strength=strength, per_agent=True, law="linear") for strength in (3.0, 0.0)
+            hamq.problems.repelling_agents(size, strength=strength, per_agent=True, law="linear", **AGENT_SIZE)
+            for strength in (3.0, 0.0)
         )
         first, runs = solved(problem, arguments.seeds, warm=not arguments.cold, **options)
         _, without = solved(alone, arguments.seeds, warm=False, tolerance=0.01, sampler=hamq.Importance(64))
@@ -221,14 +225,16 @@ def agents(arguments) -> dict:
 
 def samplers(arguments) -> dict:
     """Equal numbers of evaluations: importance draws alone, or carried by trajectories."""
-    problem = hamq.problems.repelling_agents(AGENTS, per_agent=True, law="linear")
+    problem = hamq.problems.repelling_agents(AGENTS, per_agent=True, law="linear", **AGENT_SIZE)
     done = {}
     for name, sampler in {
-        "importance 256": hamq.Importance(256),
-        "trajectories 64 × 4": hamq.HMC(64, num_leapfrog=4),
-        "importance 64": hamq.Importance(64),
+        f"importance {EFFORT}": hamq.Importance(EFFORT),
+        f"trajectories {EFFORT // 4} × 4": hamq.HMC(EFFORT // 4, num_leapfrog=4),
+        f"importance {EFFORT // 4}": hamq.Importance(EFFORT // 4),
     }.items():
-        _, runs = solved(problem, arguments.seeds, sampler=sampler, rank=12, max_rank=12, tolerance=1e-3, iterations=6)
+        _, runs = solved(
+            problem, arguments.seeds, sampler=sampler, rank=FIRST_RANK, max_rank=FIRST_RANK, tolerance=1e-3, iterations=6
+        )
         done[name] = [facts(*run) | {"residuals": on_fresh(run[0], seed)} for seed, run in enumerate(runs)]
         print(name, json.dumps(done[name]), flush=True)
     return done

@@ -26,6 +26,7 @@ from rich.table import Table
 
 import hamq
 from benchmarks.suite.smallest import add_smallest, shrink
+from hamq.learning.draws import prepare
 from hamq.sampling.draws import Target
 from hamq.sampling.hmc import HMC
 from hamq.sampling.importance import Importance
@@ -110,7 +111,7 @@ def measure(num_agents, strength, samples, replicates, seed):
     )
     row = {"agents": num_agents, "strength": strength, "samples": samples}
     row["seconds_reference"] = time.perf_counter() - start
-    hmc, pilot = HMC(samples).prepare(problem, key=jr.fold_in(key, 2))
+    hmc, pilot = prepare(problem, HMC(samples), key=jr.fold_in(key, 2))
     keys = jr.split(jr.fold_in(key, 3), (NUM_STATES, replicates))
 
     def error(estimates, count):

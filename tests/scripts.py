@@ -2,12 +2,14 @@
 
     python -m tests.scripts FOLDER '[["benchmarks.gpu", "--smallest"], ...]'
 
-FOLDER gets `N.txt` with what script N printed; the last line of stdout is JSON: for each the traceback, or "".
+FOLDER gets `N.txt` with what script N printed; the last line of stdout is JSON: for each the traceback, or "". The CPU
+seconds of each go to stderr.
 """
 
 import contextlib
 import io
 import json
+import os
 import runpy
 import sys
 import traceback
@@ -30,4 +32,9 @@ def run(words: list[str], folder: Path, number: int) -> str:
 
 if __name__ == "__main__":
     where, commands = Path(sys.argv[1]), json.loads(sys.argv[2])
-    print(json.dumps([run(words, where, number) for number, words in enumerate(commands)]))
+    wrong = []
+    for number, words in enumerate(commands):
+        before = sum(os.times()[:4])
+        wrong.append(run(words, where, number))
+        print(f"{sum(os.times()[:4]) - before:.1f} s of {' '.join(words)}", file=sys.stderr, flush=True)
+    print(json.dumps(wrong))
