@@ -24,11 +24,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.jumps import CUTS, brackets, cells, counted
+from benchmarks.suite.smallest import add_smallest, shrink
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "benchmarks" / "records" / "certificates.json"
 PAGE = ROOT / "docs" / "certificates.md"
-CONFIDENCE = 0.95
+CONFIDENCE, ITERATIONS, NUM_DRAWS = 0.95, 300, 1000
 METHODS = ("exact", "guaranteed", "asymptotic")
 SEEDS = {"coverage": 200, "width": 160, "jumps": 200}
 CHAIN_SEEDS = 60
@@ -54,9 +55,12 @@ WAYS: dict[str, tuple[tuple[Any, int | None], ...]] = {
     "spring_chain": (("guaranteed", 300),),
 }
 """(method, draws per pair) where the defaults are not all that is of interest; spring_chain has 59,049 pairs."""
+SIZE: dict[str, int] = {}
+"""Points and actions, where they are not those below."""
+SMALLEST = {"SIZE": {"points": 3, "num_actions": 2}, "DRAWS": {"pendulum": 100}, "ITERATIONS": 5, "NUM_DRAWS": 100}
 
 
-def correlated():
+def correlated(points: int = 10, num_actions: int = 5):
     """10 × 10 states, 5 actions, γ 0.9, noise with correlation 0.6: a mass on a spring, pushed."""
     import jax.numpy as jnp
 
@@ -66,8 +70,8 @@ def correlated():
         return state + 0.3 * jnp.stack([0.5 * state[1], action - 0.3 * state[0]])
 
     return hamq.Problem(
-        grid=hamq.Grid([-1, -1], [1, 1], 10),
-        actions=jnp.linspace(-1, 1, 5),
+        grid=hamq.Grid([-1, -1], [1, 1], points),
+        actions=jnp.linspace(-1, 1, num_actions),
         kernel=hamq.GaussianKernel(mean, [[0.04, 0.024], [0.024, 0.04]]),
         reward=lambda state, action: -jnp.sum(state**2) - 0.1 * action**2,
         discount=0.9,
@@ -84,10 +88,10 @@ def posed(name: str) -> tuple[Any, Any, Any]:
     makers = {
         "correlated": correlated,
         "repelling_agents": hamq.problems.repelling_agents,
-        "pendulum": lambda: hamq.problems.pendulum(points=9, num_actions=5),
-        "cartpole": lambda: hamq.problems.cartpole(points=5, num_actions=3),
+        "pendulum": functools.partial(hamq.problems.pendulum, points=9, num_actions=5),
+        "cartpole": functools.partial(hamq.problems.cartpole, points=5, num_actions=3),
     }
-    problem = makers[name]()
+    problem = makers[name](**SIZE)
     return problem, hamq.solve_exact(problem, 1e-8), make_operator(problem, 1e-7)
 
 
@@ -98,7 +102,7 @@ def learnt(name: str, seed: int) -> tuple[Any, float, float]:
     import hamq
 
     problem, exact, operator = posed(name)
-    found = hamq.solve(problem, hamq.IID(100), None, iterations=300, key=seed)
+    found = hamq.solve(problem, hamq.IID(100), None, iterations=ITERATIONS, key=seed)
     loss = (exact.value - operator.evaluate(found.policy, 1e-7).value).max()
     return found.q, float(np.abs(found.q - exact.q).max()), max(float(loss), 0.0)
 
@@ -155,7 +159,7 @@ def plain(problem, q, method: str, seed: int) -> tuple[float, float]:
     from hamq.learning.draws import draw_each
     from hamq.problem.tables import reward_table
 
-    value, n = q.max(axis=1), 1000
+    value, n = q.max(axis=1), NUM_DRAWS
     chains = {"num_chains": 20, "calibrate": False}
     sampler = hamq.IID(n) if method == "guaranteed" else hamq.HMC(n, **chains)
     values = value[np.asarray(draw_each(problem, sampler, key=jr.key(20_000 + seed)).draws.locations)]
@@ -195,7 +199,7 @@ def wide(seed: int) -> dict[str, Any]:
             continue
         for name, rule in rules.items():
             key = jr.key(30_000 + seed)
-            found = certify_by_draws(problem, q, method, CONFIDENCE, 1000, key=key, rules=rule)
+            found = certify_by_draws(problem, q, method, CONFIDENCE, NUM_DRAWS, key=key, rules=rule)
             row[method + name] = (found.error, found.worst_loss)
     return row
 
@@ -204,7 +208,7 @@ def of_zoo(name: str) -> list[dict[str, Any]]:
     """The default solution of one problem, certified in the ways that are of interest, and how wrong it is."""
     import hamq
 
-    problem = getattr(hamq.problems, name)()
+    problem = getattr(hamq.problems, name)(**SIZE)
     solution = hamq.solve(problem)
     true, size = truth(problem, solution), {"states": problem.num_states, "actions": problem.num_actions}
     rows = []
@@ -372,7 +376,10 @@ def main() -> None:
         "--problems", nargs="+", help="of coverage, jumps or the zoo; fewer than all belong to another --out"
     )
     parser.add_argument("--out", type=Path, default=RECORD)
+    add_smallest(parser)
     given = parser.parse_args()
+    if given.smallest:
+        shrink(globals(), SMALLEST)
     record = json.loads(given.out.read_text(encoding="utf-8")) if given.out.exists() else {}
     if given.part != "page":
         began = time.perf_counter()

@@ -36,6 +36,9 @@ QUICK = {"pendulum": (0.01,), "cart_double_pendulum": (0.01,)}
 FULL = {"pendulum": (0.1, 0.01, 0.001), "cart_double_pendulum": (0.1, 0.01)}
 """The penalties of the comparison, as shares of λ_max."""
 MAX_ITERATIONS = 20_000
+REPEATS = (5, 9)
+"""Turns, without and with --full."""
+SMALLEST = {"QUICK": {"pendulum": (0.1,)}, "CODES": {}, "REPEATS": (1, 1), "THRESHOLDS": (1e-3,), "MAX_ITERATIONS": 500}
 THRESHOLDS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
 """Stopping rules to try for the codes that stop when the iterate moves little, loosest first."""
 CODES = {
@@ -156,7 +159,7 @@ def against_soft_impute(name: str, share: float, repeats: int) -> dict:
 
 
 def measure(is_full: bool) -> dict:
-    repeats = 9 if is_full else 5
+    repeats = REPEATS[is_full]
     tolerances = (1e-3, 1e-7) if is_full else (1e-7,)
     print("  completion, NuclearNorm", flush=True)
     grid = [(name, noise, tolerance) for name in QUICK for noise in (0.01, 0.0) for tolerance in tolerances]
@@ -187,4 +190,4 @@ def measure(is_full: bool) -> dict:
 
 
 if __name__ == "__main__":
-    command(measure, __doc__)
+    command(measure, __doc__, globals(), SMALLEST)

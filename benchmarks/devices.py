@@ -24,6 +24,9 @@ CASES = {
     "cart_double_pendulum": ("cart_double_pendulum", {"iterations": 50}),
 }
 """The first one without --full."""
+REPEATS = (5, 9)
+"""Turns, without and with --full."""
+SMALLEST = {"CASES": {"pendulum": ("pendulum", {"iterations": 3})}, "REPEATS": (1, 1)}
 
 
 def measure(is_full: bool) -> dict:
@@ -37,7 +40,7 @@ def measure(is_full: bool) -> dict:
         def solve(devices, problem=problem, options=options, kept=kept):
             kept[devices] = hamq.solve(problem, key=0, passes=hamq.Passes(devices=devices), **options).q
 
-        found = take_turns({str(n): here(lambda n=n, solve=solve: solve(n)) for n in (2, 1)}, 9 if is_full else 5)
+        found = take_turns({str(n): here(lambda n=n, solve=solve: solve(n)) for n in (2, 1)}, REPEATS[is_full])
         about = f"{case}, {problem.num_states:,} × {problem.num_actions}"
         comparisons.append(compare(f"two devices on one CPU, {about}", "hamq on one device", found["2"], found["1"]))
         claims.append(claim(f"Q has the same bits on one and two devices ({about})", np.array_equal(kept[1], kept[2])))
@@ -45,4 +48,4 @@ def measure(is_full: bool) -> dict:
 
 
 if __name__ == "__main__":
-    command(measure, __doc__)
+    command(measure, __doc__, globals(), SMALLEST)

@@ -20,11 +20,16 @@ import numpy as np
 import hamq
 from benchmarks.suite.page import markdown
 from benchmarks.suite.record import ROOT, machine, save, versions
+from benchmarks.suite.smallest import add_smallest, shrink
 
 RECORD = ROOT / "benchmarks" / "records" / "diagnostics.json"
 PAGE = ROOT / "docs" / "diagnostics.md"
 START, END = "<!-- zoo -->\n", "<!-- end of zoo -->"
 NUM_PAIRS, SEED, TOLERANCE = 2000, 0, 1e-3
+SMALLEST = {
+    "NUM_PAIRS": 5,
+    "CASES": {"pendulum": functools.partial(hamq.problems.pendulum, points=3, num_actions=3)},
+}
 AGENTS = functools.partial(hamq.problems.repelling_agents, strength=10.0)
 CASES = {
     "double_integrator": hamq.problems.double_integrator,
@@ -83,12 +88,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", nargs="?", choices=("all", "page"), default="all")
     parser.add_argument("--out", type=Path, default=RECORD)
+    parser.add_argument("--page", type=Path, default=PAGE)
+    add_smallest(parser)
     given = parser.parse_args()
+    if given.smallest:
+        shrink(globals(), SMALLEST)
     if given.part == "all":
         about = {"date": datetime.date.today().isoformat(), "seed": SEED, "versions": versions(), "machine": machine()}
         save(given.out, about | {"rows": [measure(name) for name in CASES]})
     record = json.loads(given.out.read_text(encoding="utf-8"))
-    PAGE.write_text(page(record, PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    given.page.write_text(page(record, given.page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

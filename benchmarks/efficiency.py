@@ -20,10 +20,12 @@ from rich.console import Console
 from rich.table import Table
 
 import hamq
+from benchmarks.suite.smallest import add_smallest, shrink
 from hamq.exact.bellman import make_operator
 
 PAPER = ("pendulum", "double_integrator", "cartpole", "acrobot", "cart_double_pendulum")
 NUM_STATES, REPLICATES, NUM_DRAWS = 128, 24, 100
+SMALLEST = {"NUM_STATES": 4, "REPLICATES": 3}
 
 SAMPLERS = {
     "IID": hamq.IID(NUM_DRAWS),
@@ -107,7 +109,10 @@ def main():
         "--problems", nargs="+", default=[*PAPER, "repelling_agents", "repelling_agents strength 10", "mixture"]
     )
     parser.add_argument("--out", help="write a JSON record here")
+    add_smallest(parser)
     arguments = parser.parse_args()
+    if arguments.smallest:
+        shrink(globals(), SMALLEST)
     table = Table(title=f"{NUM_DRAWS} draws, {REPLICATES} replicates; error 1 = independent draws")
     for column in ("problem", "HMC acceptance", *SAMPLERS, "coupling, neighbours", "coupling, extremes"):
         table.add_column(column, justify="left" if column == "problem" else "right")

@@ -23,6 +23,9 @@ VARIANTS = ("default", "full", "literal")
 TITLES = {"default": "defaults", "full": "full sweeps", "literal": "the paper's algorithm"}
 NO_LITERAL = (LARGE, "repelling_agents")
 """Too long on a CPU (131 billion gradients), and no problem of the paper."""
+SEEDS = 5
+SIZE: dict = {}
+SMALLEST = {"QUICK": ("pendulum",), "SEEDS": 1, "SIZE": {"points": 4, "num_actions": 3}}
 
 
 def runs_of(problem, exact, operator, options: dict, seeds: int) -> tuple[Times, list[dict]]:
@@ -60,14 +63,14 @@ def against_literal(name: str, ours: Times, literal: Times, errors: tuple[float,
 def measure(is_full: bool) -> dict:
     comparisons, rows, better = [], [], []
     for name in (*SMALL, LARGE) if is_full else QUICK:
-        problem = pose(name)
+        problem = pose(name, **SIZE)
         exact, operator = hamq.solve_exact(problem), make_operator(problem)
         options, times, facts = variants(problem), {}, {}
         for variant in VARIANTS:
             if variant == "literal" and name in NO_LITERAL:
                 continue
             print(f"  solving, {name}, {TITLES[variant]}", flush=True)
-            seeds = (3 if is_full else 1) if variant == "literal" else 5
+            seeds = (3 if is_full else 1) if variant == "literal" else SEEDS
             times[variant], facts[variant] = runs_of(problem, exact, operator, options[variant], seeds)
             of = facts[variant]
             cost = [times[variant].first.wall, times[variant].median("wall"), times[variant].median("cpu")]
@@ -98,4 +101,4 @@ def measure(is_full: bool) -> dict:
 
 
 if __name__ == "__main__":
-    command(measure, __doc__)
+    command(measure, __doc__, globals(), SMALLEST)

@@ -24,12 +24,16 @@ import jax.numpy as jnp
 import numpy as np
 
 import hamq
+from benchmarks.suite.smallest import add_smallest, shrink
 from hamq.control.decoders import DECODERS
 from hamq.envs.known import KNOWN
 from hamq.problem.problem import Problem
 
 EPISODES = 100
 NUM_SAMPLES = 10
+SIZE: dict = {}
+"""Of the models, where it is not their own."""
+SMALLEST = {"EPISODES": 2, "SIZE": {"points": 5, "num_actions": 3}}
 
 
 class Task(NamedTuple):
@@ -79,7 +83,7 @@ def cpu_seconds() -> float:
 
 def measure(env: str, seeds: int) -> list[dict[str, Any]]:
     """One row per seed of the solver and decoder, and one for the linear controller."""
-    problem = getattr(hamq.problems, KNOWN[env].problem)()
+    problem = getattr(hamq.problems, KNOWN[env].problem)(**SIZE)
     grid = "×".join(map(str, problem.grid.points)) + f"×{problem.num_actions}"
     rows: list[dict[str, Any]] = []
     for seed in range(seeds):
@@ -146,7 +150,10 @@ def main():
     parser.add_argument("--out", help="write a JSON record here; tasks that are not run keep their rows")
     parser.add_argument("--from", dest="source", help="do not run anything, read this record")
     parser.add_argument("--page", help="renew the table between the markers of this page")
+    add_smallest(parser)
     arguments = parser.parse_args()
+    if arguments.smallest:
+        shrink(globals(), SMALLEST)
     source = Path(arguments.source or arguments.out or "")
     kept = json.loads(source.read_text(encoding="utf-8"))["rows"] if source.is_file() else []
     if not arguments.source:

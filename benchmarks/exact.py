@@ -35,6 +35,10 @@ PROBLEMS = {"pendulum": None, "cartpole": None, "cart_double_pendulum": [4, 4, 5
 """With their points per axis. At 4⁶ the reward of the cart double pendulum is constant, hence 5 points on two axes."""
 ALONE = ([5] * 6, [9] * 6)
 SMALL = 1000
+HAS_WORKERS = True
+"""Whether peers that need an environment of their own are asked."""
+FEW = [2, 2, 3, 2, 3, 2]
+SMALLEST = {"PROBLEMS": {"cart_double_pendulum": FEW}, "ALONE": (FEW, FEW), "HAS_WORKERS": False}
 SWEEPS = 5
 METHODS = {"modified_policy_iteration": 1000, "policy_iteration": 250, "value_iteration": 1000}
 """QuantEcon's, with the most iterations: its default of 250 ends value iteration too early."""
@@ -72,7 +76,7 @@ def alone(points: list[int]) -> dict:
     return found | {"error": solved.bounds.error, "peak_mb": peak_mb()}
 
 
-def with_peers(name: str, points: list[int] | None, is_full: bool) -> dict:
+def with_peers(name: str, points: list[int] | None, is_full: bool, has_workers: bool) -> dict:
     """One size: set-up, sweeps and solves in turns, errors and memory."""
     import quantecon
 
@@ -121,7 +125,7 @@ def with_peers(name: str, points: list[int] | None, is_full: bool) -> dict:
         "versions": {},
         "notes": [],
     }
-    if is_small:
+    if is_small and has_workers:
         against_mdpsolver(result, size, solve, certified, repeats, rows=rows, rewards=rewards, discount=problem.discount)
     return result
 
@@ -159,7 +163,7 @@ def measure(is_full: bool) -> dict:
     found = []
     for name, points in PROBLEMS.items():
         print(f"  exact, {name}", flush=True)
-        found.append(child("peers", name, points, is_full))
+        found.append(child("peers", name, points, is_full, HAS_WORKERS))
     comparisons = [row for one in found for row in one["comparisons"]]
     single = []
     for points in ALONE:
@@ -222,4 +226,4 @@ if __name__ == "__main__":
         parsed = [json.loads(word) for word in given]
         print(json.dumps({"alone": alone, "peers": with_peers}[kind](*parsed)))
     else:
-        command(measure, __doc__)
+        command(measure, __doc__, globals(), SMALLEST)

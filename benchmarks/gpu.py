@@ -20,6 +20,7 @@ import jax.random as jr
 import numpy as np
 
 import hamq
+from benchmarks.suite.smallest import add_smallest, shrink
 from hamq.learning import draws, selection
 from hamq.learning.calls import Drawer
 from hamq.learning.chunks import Call
@@ -28,6 +29,12 @@ from hamq.learning.layout import lay_out
 from hamq.problem import zoo
 
 ROWS: list[dict] = []
+SIZE: dict = {}
+LARGE: dict = {"points": 9}
+"""Of the cart double pendulum, where they are not its own."""
+LITERAL: dict = {}
+"""Changes of the paper's settings."""
+SMALLEST = {"SIZE": {"points": 3, "num_actions": 3}, "LARGE": {"points": 3, "num_actions": 3}, "LITERAL": {"iterations": 2}}
 
 
 def note(name: str, value: float, unit: str, text: str = "") -> None:
@@ -77,7 +84,7 @@ def whole_runs(problem: hamq.Problem, literal: dict, exact: hamq.Solution) -> No
 
 
 def large() -> None:
-    problem = zoo.cart_double_pendulum(points=9)
+    problem = zoo.cart_double_pendulum(**LARGE)
     began = time.perf_counter()
     exact = hamq.solve_exact(problem)
     note("9⁶ × 10, exact, on the host", time.perf_counter() - began, "s")
@@ -93,7 +100,7 @@ def large() -> None:
 def same_bits(problem: hamq.Problem) -> None:
     """Draws of a quarter of the states, in calls of a quarter of the size, against those of all."""
     sampler, _ = draws.prepare(problem, hamq.HMC(50), key=jr.key(0))
-    everything = selection.some_actions(problem, np.asarray([0, 9]))
+    everything = selection.some_actions(problem, np.asarray([0, problem.num_actions - 1]))
     fewer = selection.Pairs(*(part[: len(part) // 4] for part in everything))
     all_of, part_of = (draws.draw_pairs(problem, sampler, *pairs, key=jr.key(1)).draws for pairs in (everything, fewer))
     for name in ("locations", "log_weights"):
@@ -106,10 +113,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", help="write the record as JSON to this path")
     parser.add_argument("--quick", action="store_true", help="leave out 9⁶")
+    add_smallest(parser)
     options = parser.parse_args()
+    if options.smallest:
+        shrink(globals(), SMALLEST)
     warnings.simplefilter("ignore", hamq.HamqWarning)
-    problem = zoo.cart_double_pendulum()
-    literal = hamq.paper_literal(problem)
+    problem = zoo.cart_double_pendulum(**SIZE)
+    literal = hamq.paper_literal(problem) | LITERAL
     exact = hamq.solve_exact(problem)
     one_iteration(problem, literal)
     same_bits(problem)

@@ -3,6 +3,7 @@
 python benchmarks/optimism.py
 """
 
+import argparse
 import time
 import warnings
 
@@ -11,8 +12,6 @@ import numpy as np
 
 import hamq
 from hamq.learning import q_iteration
-
-SEEDS = 3
 
 
 def inventory(points: int = 25, levels: int = 6) -> hamq.Problem:
@@ -37,9 +36,14 @@ def level(problem: hamq.Problem, exact: np.ndarray, sampler, seed: int) -> float
     return float(np.mean(hamq.solve(problem, sampler, key=seed).value - exact))
 
 
-def main(points: int = 25, levels: int = 6, samplers=(hamq.IID(60), hamq.HMC(40, calibrate=False))) -> None:  # noqa: B008
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--points", type=int, default=25, help="of each product")
+    parser.add_argument("--levels", type=int, default=6, help="sizes of an order")
+    parser.add_argument("--seeds", type=int, default=3)
+    options = parser.parse_args()
     warnings.simplefilter("ignore", hamq.HamqWarning)
-    problem = inventory(points, levels)
+    problem = inventory(options.points, options.levels)
     exact = hamq.solve_exact(problem, tolerance=1e-2).value
     began = time.perf_counter()
     solution = hamq.solve(problem)
@@ -47,8 +51,8 @@ def main(points: int = 25, levels: int = 6, samplers=(hamq.IID(60), hamq.HMC(40,
     print(f"range of V {np.ptp(exact):.3g}; default {np.mean(solution.value - exact):+.4f} in {seconds:.1f} s")
     print(solution.result)
     corrected = q_iteration.without_optimism
-    for sampler in samplers:
-        for seed in range(SEEDS):
+    for sampler in (hamq.IID(60), hamq.HMC(40, calibrate=False)):
+        for seed in range(options.seeds):
             q_iteration.without_optimism = lambda run, q: None
             before = level(problem, exact, sampler, seed)
             q_iteration.without_optimism = corrected

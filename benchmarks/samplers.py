@@ -26,6 +26,9 @@ DIMENSIONS = (2, 4, 6)
 NUM_STATES = 192
 FEW_LEAPFROG, MANY_DRAWS = 4, 400
 BLOCK = 160
+REPEATS = (5, 9)
+"""Turns, without and with --full."""
+SMALLEST = {"DIMENSIONS": (2,), "NUM_STATES": 2, "MANY_DRAWS": 8, "REPEATS": (1, 1)}
 
 
 def numpyro_chains(problem, mean, variances, states):
@@ -85,7 +88,7 @@ def against_peers(d: int, is_full: bool) -> tuple[list[dict], list[str]]:
             continue
         best = min(tried, key=lambda place: tried[place].median())
         sides[name], firsts[name] = here(batchings[int(best)]), tried[best].first
-    found = take_turns(sides, 9 if is_full else 5)
+    found = take_turns(sides, REPEATS[is_full])
     found |= {name: found[name]._replace(first=first) for name, first in firsts.items()}
     rows = []
     for peer in [name for name in ("BlackJAX", "NumPyro") if name in found]:
@@ -106,7 +109,7 @@ def against_independent_draws(d: int, is_full: bool) -> dict:
             name: here(lambda sampler=sampler: hamq.draw_each(problem, sampler, key=0).draws.locations)
             for name, sampler in samplers.items()
         },
-        9 if is_full else 5,
+        REPEATS[is_full],
     )
     return compare(f"one draw of HMC, logit walls, {FEW_LEAPFROG} steps, d = {d}", "hamq.IID", found["hamq"], found["IID"])
 
@@ -122,4 +125,4 @@ def measure(is_full: bool) -> dict:
 
 
 if __name__ == "__main__":
-    command(measure, __doc__)
+    command(measure, __doc__, globals(), SMALLEST)

@@ -24,9 +24,11 @@ from rich.console import Console
 from rich.table import Table
 
 import hamq
+from benchmarks.suite.smallest import add_smallest, shrink
 
 STEP, NUM_LEAPFROG, SHARPNESS, NUM_DRAWS, NUM_STATES, REPEATS = 0.02, 100, 80.0, 100, 625, 5
 POINTS = {2: 25, 4: 5, 6: 3}
+SMALLEST = {"POINTS": {2: 3}, "NUM_DRAWS": 5, "NUM_LEAPFROG": 5, "REPEATS": 1}
 
 
 def pose(d, kernel):
@@ -109,7 +111,10 @@ def measure(d):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", help="write a JSON record here")
+    add_smallest(parser)
     arguments = parser.parse_args()
+    if arguments.smallest:
+        shrink(globals(), SMALLEST)
     table = Table(
         title=f"Million leapfrog gradients per second ({NUM_LEAPFROG} steps of {STEP}, sigmoid walls, κ = {SHARPNESS:g})"
     )
@@ -124,7 +129,7 @@ def main():
         "hamq / one vmap",
     ):
         table.add_column(column, justify="right")
-    rows = [measure(d) for d in (2, 4, 6)]
+    rows = [measure(d) for d in POINTS]
     for r in rows:
         rates = (f"{r[f'{name}_per_second'] / 1e6:.0f}" for name in ("ours", "ours_autodiff", "blackjax"))
         ratios = (f"{r[name]:.1f}" for name in ("ratio", "ratio_autodiff", "ratio_to_one_vmap"))

@@ -33,6 +33,11 @@ FULL = {
     "draws per pair": ("num_draws", (100, 200, 400, 800, 1600)),
 }
 ITERATIONS = 30
+SMALLEST = {
+    "POINTS": {1: 9, 2: 3},
+    "QUICK": {"dimension": ("d", (1, 2)), "draws per pair": ("num_draws", (100, 200))},
+    "ITERATIONS": 4,
+}
 
 
 def pose(d: int, points: int, num_actions: int) -> hamq.Problem:
@@ -82,4 +87,4 @@ def measure(is_full: bool) -> dict:
 
 
 if __name__ == "__main__":
-    command(measure, __doc__)
+    command(measure, __doc__, globals(), SMALLEST)

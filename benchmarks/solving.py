@@ -51,9 +51,10 @@ def variants(problem) -> dict[str, dict]:
     }
 
 
-def pose(name: str):
+def pose(name: str, **size):
+    """`pendulum-1000` has a thousand actions; `size` goes to the zoo."""
     zoo_name, _, num_actions = name.partition("-")
-    return getattr(hamq.problems, zoo_name)(**({"num_actions": int(num_actions)} if num_actions else {}))
+    return getattr(hamq.problems, zoo_name)(**({"num_actions": int(num_actions)} if num_actions else {}), **size)
 
 
 def measure(problem, exact, operator, options: dict, seeds: int) -> dict:
@@ -93,6 +94,7 @@ def main():
     parser.add_argument("--problems", nargs="+", default=[*SMALL, *MANY, LARGE])
     parser.add_argument("--variants", nargs="+", help="default: all but literal, fewer on the large problems")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--points", type=int, help="per axis; default: the zoo's")
     parser.add_argument("--out", help="write a JSON record here, after every row")
     arguments = parser.parse_args()
     console, record = Console(width=150), []
@@ -106,7 +108,7 @@ def main():
         "s, first / warm",
     )
     for name in arguments.problems:
-        problem = pose(name)
+        problem = pose(name, **({} if arguments.points is None else {"points": arguments.points}))
         exact, operator = hamq.solve_exact(problem), make_operator(problem)
         chosen = variants(problem)
         names = arguments.variants or [key for key in chosen if key != "literal"]

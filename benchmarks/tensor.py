@@ -13,6 +13,7 @@ into `--out` by part, size and device.
 """
 
 import argparse
+import functools
 import json
 import platform
 import resource
@@ -27,6 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import hamq
+from benchmarks.suite.smallest import add_smallest, shrink
 from hamq.certificates.tensor_residual import tensor_residuals
 from hamq.control.linear_quadratic import lqr_policy
 from hamq.control.rollouts import random_starts, rollouts
@@ -34,6 +36,24 @@ from hamq.tensor.choice import make_choices
 from hamq.tensor.expectation import Cloud, make_expectation
 
 RECORD = Path(__file__).parent / "records" / "tensor.json"
+SIZE: dict = {}
+"""Of the chains, where it is not their own."""
+DENSE = ("spring_chain(1)", "spring_chain(2)", "pendulum_chain(2)", "cartpole")
+AGENTS, FIRST_RANK, EFFORT = 4, 12, 256
+"""Of the comparison of samplers; the rank that agents begin with; evaluations per pair."""
+AGENT_SIZE: dict = {}
+"""Of the agents, where it is not their own."""
+STUDIES = {
+    "dimensions": ("masses", (4, 6, 8, 12, 16)),
+    "rank": ("rank", (6, 8, 12, 16)),
+    "points per axis": ("points", (5, 9, 17)),
+    "draws": ("draws", (8, 32, 128)),
+}
+MASSES, RANK = 20, 12
+"""Of the process whose memory is measured."""
+SMALLEST = {"SIZE": {"points": 5, "num_actions": 3}, "DENSE": ("spring_chain(1)",), "AGENTS": 2, "MASSES": 1, "RANK": 2}
+SMALLEST |= {"FIRST_RANK": 2, "EFFORT": 16, "AGENT_SIZE": {"points": 4}}
+SMALLEST |= {"STUDIES": {"draws": ("draws", (8, 16))}}
 
 
 def solved(problem, seeds: int, *, warm: bool = True, **options):
@@ -83,13 +103,14 @@ def difference(result, first: str, second: str) -> list[float]:
 def dense(arguments) -> dict:
     """Relative error of V over all nodes, and the return of the policy beside the dense one's."""
     posed = {
-        "spring_chain(1)": hamq.problems.spring_chain(1),
-        "spring_chain(2)": hamq.problems.spring_chain(2),
-        "pendulum_chain(2)": hamq.problems.pendulum_chain(2),
-        "cartpole": hamq.problems.cartpole(law="linear"),
+        "spring_chain(1)": functools.partial(hamq.problems.spring_chain, 1),
+        "spring_chain(2)": functools.partial(hamq.problems.spring_chain, 2),
+        "pendulum_chain(2)": functools.partial(hamq.problems.pendulum_chain, 2),
+        "cartpole": functools.partial(hamq.problems.cartpole, law="linear"),
     }
     done = {}
-    for name, problem in posed.items():
+    for name in DENSE:
+        problem = posed[name](**SIZE)
         _, runs = solved(problem, arguments.seeds, warm=False, tolerance=1e-3)
         rows = []
         for seed, (solution, seconds) in enumerate(runs):
@@ -147,7 +168,7 @@ def dense_answer(solution):
 def chain(arguments) -> dict:
     done = {}
     for size in arguments.sizes or [6]:
-        problem = hamq.problems.spring_chain(size)
+        problem = hamq.problems.spring_chain(size, **SIZE)
         first, runs = solved(problem, arguments.seeds, warm=not arguments.cold, tolerance=arguments.tolerance)
         rows = []
         for seed, (solution, seconds) in enumerate(runs):
@@ -174,11 +195,12 @@ def chain(arguments) -> dict:
 def agents(arguments) -> dict:
     done = {}
     for size in arguments.sizes or [4, 6]:
-        options = {"tolerance": arguments.tolerance, "rank": 12, "max_rank": arguments.max_rank}
+        options = {"tolerance": arguments.tolerance, "rank": FIRST_RANK, "max_rank": arguments.max_rank}
         if arguments.draws:
             options["sampler"] = hamq.Importance(arguments.draws)
         problem, alone = (
-            hamq.problems.repelling_agents(size, strength=strength, per_agent=True, law="linear") for strength in (3.0, 0.0)
+            hamq.problems.repelling_agents(size, strength=strength, per_agent=True, law="linear", **AGENT_SIZE)
+            for strength in (3.0, 0.0)
         )
         first, runs = solved(problem, arguments.seeds, warm=not arguments.cold, **options)
         _, without = solved(alone, arguments.seeds, warm=False, tolerance=0.01, sampler=hamq.Importance(64))
@@ -203,14 +225,16 @@ def agents(arguments) -> dict:
 
 def samplers(arguments) -> dict:
     """Equal numbers of evaluations: importance draws alone, or carried by trajectories."""
-    problem = hamq.problems.repelling_agents(4, per_agent=True, law="linear")
+    problem = hamq.problems.repelling_agents(AGENTS, per_agent=True, law="linear", **AGENT_SIZE)
     done = {}
     for name, sampler in {
-        "importance 256": hamq.Importance(256),
-        "trajectories 64 × 4": hamq.HMC(64, num_leapfrog=4),
-        "importance 64": hamq.Importance(64),
+        f"importance {EFFORT}": hamq.Importance(EFFORT),
+        f"trajectories {EFFORT // 4} × 4": hamq.HMC(EFFORT // 4, num_leapfrog=4),
+        f"importance {EFFORT // 4}": hamq.Importance(EFFORT // 4),
     }.items():
-        _, runs = solved(problem, arguments.seeds, sampler=sampler, rank=12, max_rank=12, tolerance=1e-3, iterations=6)
+        _, runs = solved(
+            problem, arguments.seeds, sampler=sampler, rank=FIRST_RANK, max_rank=FIRST_RANK, tolerance=1e-3, iterations=6
+        )
         done[name] = [facts(*run) | {"residuals": on_fresh(run[0], seed)} for seed, run in enumerate(runs)]
         print(name, json.dumps(done[name]), flush=True)
     return done
@@ -257,14 +281,8 @@ def scaling(arguments) -> dict:
         _, runs = solved(problem, 1, **options)
         return facts(*runs[0])
 
-    studies = {
-        "dimensions": ("masses", (4, 6, 8, 12, 16)),
-        "rank": ("rank", (6, 8, 12, 16)),
-        "points per axis": ("points", (5, 9, 17)),
-        "draws": ("draws", (8, 32, 128)),
-    }
     done = {}
-    for name, (argument, values) in studies.items():
+    for name, (argument, values) in STUDIES.items():
         rows = [cost(**{argument: value}) for value in values]
         sizes = [2 * value if argument == "masses" else value for value in values]
         slopes = {
@@ -299,7 +317,8 @@ def memory(arguments) -> dict:
     """Peak resident size of a process that fits 40 dimensions at rank 12 once (few draws: they do not matter for the peak),
     and of one that only imports."""
     script = "import resource, hamq, jax.numpy; {}; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
-    solve = "hamq.solve_tensor(hamq.problems.spring_chain(20), rank=12, max_rank=12, iterations=3, sampler=hamq.IID(8))"
+    solve = f"hamq.solve_tensor(hamq.problems.spring_chain({MASSES}), rank={RANK}, max_rank={RANK}, "
+    solve += "iterations=3, sampler=hamq.IID(8))"
     peaks = {}
     for name, what in {"import": "jax.numpy.zeros(1)", "40 dimensions": solve}.items():
         done = subprocess.run([sys.executable, "-c", script.format(what)], capture_output=True, text=True, check=True)
@@ -321,7 +340,7 @@ def device() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=PARTS)
+    parser.add_argument("parts", choices=PARTS, nargs="+", metavar="part", help=", ".join(PARTS))
     parser.add_argument("--sizes", type=int, nargs="*", help="masses or agents")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--tolerance", type=float, default=0.009)
@@ -332,11 +351,14 @@ def main() -> None:
     parser.add_argument("--picture", type=Path, help="of the scaling study, such as docs/images/tensor_scaling.png")
     parser.add_argument("--cold", action="store_true", help="no first solve to compile")
     parser.add_argument("--out", type=Path, default=RECORD)
+    add_smallest(parser)
     arguments = parser.parse_args()
-    done = PARTS[arguments.part](arguments)
+    if arguments.smallest:
+        shrink(globals(), SMALLEST)
     record = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
     where = record.setdefault(device(), {})
-    where[arguments.part] = where.get(arguments.part, {}) | done
+    for part in arguments.parts:
+        where[part] = where.get(part, {}) | PARTS[part](arguments)
     where["versions"] = {name: version(name) for name in ("jax", "jaxlib", "numpy")} | {"python": platform.python_version()}
     where["peak_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
     arguments.out.parent.mkdir(exist_ok=True)

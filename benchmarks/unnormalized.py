@@ -25,12 +25,15 @@ from rich.console import Console
 from rich.table import Table
 
 import hamq
+from benchmarks.suite.smallest import add_smallest, shrink
+from hamq.learning.draws import prepare
 from hamq.sampling.draws import Target
 from hamq.sampling.hmc import HMC
 from hamq.sampling.importance import Importance
 from hamq.types import as_key
 
 SIGMA, NUM_STATES, NUM_PARTICLES, NUM_TEMPERATURES, NUM_MOVES = 0.2, 24, 20_000, 24, 8
+SMALLEST = {"NUM_STATES": 2, "NUM_PARTICLES": 200, "NUM_TEMPERATURES": 4, "NUM_MOVES": 1}
 
 
 def functions(problem, points):
@@ -108,7 +111,7 @@ def measure(num_agents, strength, samples, replicates, seed):
     )
     row = {"agents": num_agents, "strength": strength, "samples": samples}
     row["seconds_reference"] = time.perf_counter() - start
-    hmc, pilot = HMC(samples).prepare(problem, key=jr.fold_in(key, 2))
+    hmc, pilot = prepare(problem, HMC(samples), key=jr.fold_in(key, 2))
     keys = jr.split(jr.fold_in(key, 3), (NUM_STATES, replicates))
 
     def error(estimates, count):
@@ -159,7 +162,10 @@ def main():
     parser.add_argument("--replicates", type=int, default=24)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", help="write a JSON record here")
+    add_smallest(parser)
     arguments = parser.parse_args()
+    if arguments.smallest:
+        shrink(globals(), SMALLEST)
     table = Table(title=f"Repelling agents, {arguments.samples} draws; errors relative to independent draws")
     for name in (
         "strength",

@@ -28,12 +28,12 @@ def run(sentence: str, command: str) -> None:
         sys.exit(code)
 
 
-def demonstrate() -> None:
-    run("The exact answer, between certified bounds", "hamq exact cartpole --out exact")
-    run("Hamiltonian Q-Learning as the library does it by default", "hamq solve cartpole --out default")
+def demonstrate(problem: str = "cartpole", iterations: int = LITERAL_ITERATIONS) -> None:
+    run("The exact answer, between certified bounds", f"hamq exact {problem} --out exact")
+    run("Hamiltonian Q-Learning as the library does it by default", f"hamq solve {problem} --out default")
     run(
-        f"The paper to the letter, {LITERAL_ITERATIONS} of its 200 iterations (the others bring it hardly nearer)",
-        f"hamq solve cartpole --literal --iterations {LITERAL_ITERATIONS} --out literal",
+        f"The paper to the letter, {iterations} of its 200 iterations (the others bring it hardly nearer)",
+        f"hamq solve {problem} --literal --iterations {iterations} --out literal",
     )
     run("Who is nearer to the exact answer, and whose policy loses less", "hamq compare default literal exact")
     run("What a run folder holds", "hamq show default")

@@ -11,11 +11,10 @@ LITERAL_ITERATIONS = 25
 """Of 200; the literal algorithm does not settle, and looks the same ever after."""
 
 
-def main(path: str) -> None:
-    problem = hamq.problems.pendulum()
+def main(path: str, problem: hamq.Problem, iterations: int = LITERAL_ITERATIONS) -> None:
     exact = hamq.solve_exact(problem)
     solution = hamq.solve(problem, key=0)
-    literal = hamq.solve(problem, key=0, **(hamq.paper_literal(problem) | {"iterations": LITERAL_ITERATIONS}))
+    literal = hamq.solve(problem, key=0, **(hamq.paper_literal(problem) | {"iterations": iterations}))
     figure = hamq.plot(exact, solution, literal, titles=["exact", "hamq.solve", "the paper to the letter"])
     figure.savefig(path, dpi=110)
     for name, found in {"hamq.solve": solution, "literal": literal}.items():
@@ -23,4 +22,4 @@ def main(path: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "pendulum.png")
+    main(sys.argv[1] if len(sys.argv) > 1 else "pendulum.png", hamq.problems.pendulum())

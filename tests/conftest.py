@@ -55,7 +55,7 @@ def compilation_cache() -> Path | None:
 
 if (folder := compilation_cache()) is not None:
     jax.config.update("jax_compilation_cache_dir", str(folder))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)  # small ones too: both workers need most of them
 
 
 def pytest_collection_finish():
@@ -69,7 +69,7 @@ def pytest_collection_finish():
 def compiled_code_is_forgotten():
     """What a whole suite compiles is gigabytes for each worker: it is dropped between files once it is too much."""
     yield
-    if _resident_bytes() > 1.3e9:
+    if _resident_bytes() > 1.55e9:
         from hamq.problem import programs
 
         programs.forget_all()

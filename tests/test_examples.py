@@ -3,11 +3,13 @@
 import os
 import re
 import resource
+import runpy
 import subprocess
 import sys
 
 import pytest
 
+import hamq
 from tests.pages import ROOT
 
 EXAMPLES = ROOT / "examples"
@@ -44,6 +46,23 @@ def test_example_runs(name, tmp_path):
     assert spent <= 2 * SECONDS, f"{spent:.0f} s of two cores, where a minute is promised"
 
 
+@pytest.mark.slow
+def test_the_demonstration_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    demo = runpy.run_path(str(EXAMPLES / "demo.py"))
+    demo["demonstrate"]("cartpole --points 3 --num-actions 3", 2)
+    assert {path.name for path in tmp_path.iterdir()} == {"exact", "default", "literal"}
+    assert re.search(r"literal +\S+ +\S+", capsys.readouterr().out)
+
+
+@pytest.mark.slow
+def test_the_picture_of_the_readme_is_drawn(tmp_path, capsys):
+    drawn = runpy.run_path(str(EXAMPLES / "policy_map.py"))
+    drawn["main"](str(tmp_path / "map.png"), hamq.problems.pendulum(points=5, num_actions=3), 2)
+    assert (tmp_path / "map.png").stat().st_size > 5000
+    assert "literal: " in capsys.readouterr().out
+
+
 def test_every_example_is_checked():
-    others = {"demo", "policy_map"}  # `make demo`, and the picture of README
+    others = {"demo", "policy_map"}  # `make demo`, and the picture of README: above
     assert {path.stem for path in EXAMPLES.glob("*.py")} == set(SAYS) | others

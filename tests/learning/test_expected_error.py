@@ -31,10 +31,13 @@ def spiral(next_state, state, action):
     return -0.5 * (jnp.sin(0.5 * angle - 4 * radius) / 0.04) ** 2 - 0.5 * (radius / 0.8) ** 2
 
 
+def reward(state, action):
+    return jnp.sin(2 * state[0]) - 0.1 * action**2
+
+
 def problem_of(actions, dimension=1, density=logdensity, law="cell"):
     grid = Grid([-2.0] * dimension, [2.0] * dimension, 11 if dimension == 1 else 5)
-    kernel = UnnormalizedKernel(density)
-    return Problem(grid, jnp.asarray(actions), kernel, lambda s, a: jnp.sin(2 * s[0]) - 0.1 * a**2, DISCOUNT, law=law)
+    return Problem(grid, jnp.asarray(actions), UnnormalizedKernel(density), reward, DISCOUNT, law=law)
 
 
 @pytest.fixture

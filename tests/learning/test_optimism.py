@@ -15,10 +15,17 @@ from hamq.sampling.iid import IID
 SEEDS = 12
 
 
+def halved(state, action):
+    return 0.5 * state
+
+
+def reward(state, action):
+    return jnp.sin(3 * state[0]) + 0 * action
+
+
 def posed() -> Problem:
     """Twelve actions that do the same: what looks best is luck alone."""
-    kernel = GaussianKernel(lambda s, a: 0.5 * s, [0.5])
-    return Problem(Grid([-2.0], [2.0], [9]), np.linspace(0, 1, 12), kernel, lambda s, a: jnp.sin(3 * s[0]) + 0 * a, 0.9)
+    return Problem(Grid([-2.0], [2.0], [9]), np.linspace(0, 1, 12), GaussianKernel(halved, [0.5]), reward, 0.9)
 
 
 def biases(monkeypatch, is_corrected):
@@ -44,6 +51,5 @@ def test_independent_draws_lose_most_of_their_optimism(monkeypatch):
 
 def test_weighted_draws_and_single_actions_are_left_alone():
     assert "optimism" not in solve(posed(), HMC(16), None, passes=Passes(coupled=False), iterations=20).result
-    kernel = GaussianKernel(lambda s, a: 0.5 * s, [0.5])
-    single = Problem(Grid([-2.0], [2.0], [9]), [0.0], kernel, lambda s, a: s[0] + 0 * a, 0.9)
+    single = Problem(Grid([-2.0], [2.0], [9]), [0.0], GaussianKernel(halved, [0.5]), reward, 0.9)
     assert "optimism" not in solve(single, IID(16), None, iterations=20).result

@@ -1,5 +1,7 @@
 """Narrow peaks beside broad parts: found in all pairs by what a few of them see, or warned about."""
 
+import functools
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -23,12 +25,17 @@ def looked_for(problem: Problem) -> Needles:
 BROAD = 0.6
 
 
+def reward(state, action):
+    return -jnp.sum(state**2) + 0 * action
+
+
 def posed(logdensity, points, law="cell") -> Problem:
     d = len(points)
     grid = Grid([-2.0] * d, [2.0] * d, list(points))
-    return Problem(grid, [-1.0, 1.0], UnnormalizedKernel(logdensity), lambda s, a: -jnp.sum(s**2) + 0 * a, 0.9, law=law)
+    return Problem(grid, [-1.0, 1.0], UnnormalizedKernel(logdensity), reward, 0.9, law=law)
 
 
+@functools.cache  # programs are kept with the functions that they were compiled from
 def needle(points, width, share, law="cell") -> Problem:
     """A normal peak of this width (in cells) and share of the mass, which moves with the state, on a broad normal law."""
     d, narrow = len(points), width * 4 / (points[0] - 1)

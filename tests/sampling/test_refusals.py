@@ -27,9 +27,9 @@ def reward(state, action):
     return state[0] + 0 * action
 
 
-def user_problem(logdensity, d=1, points=3, **options) -> Problem:
+def user_problem(logdensity, d=1, points=3, actions=(-1.0, 1.0), **options) -> Problem:
     grid = Grid([-1.0] * d, [1.0] * d, points)
-    return Problem(grid, [-1.0, 1.0], UnnormalizedKernel(logdensity), reward, 0.9, name="mine", **options)
+    return Problem(grid, list(actions), UnnormalizedKernel(logdensity), reward, 0.9, name="mine", **options)
 
 
 @pytest.mark.parametrize("sampler", [HMC, IID, Importance])
@@ -119,15 +119,11 @@ def test_rejection_that_never_falls_into_the_box(monkeypatch):
 
 
 def hostile(next_state, state, action):
-    """−inf everywhere for one pair; √ has a NaN gradient (inf·0) at the walls of all others."""
+    """−inf everywhere for one pair; √ has a NaN gradient (inf·0) at the walls of all others. Action −2: NaN for another."""
     is_nowhere = (state[0] > -0.5) & (state[0] < 0.5) & (action > 0)
     log = bell(next_state, state, action) + jnp.where(is_nowhere, -INF, 0.0)
+    log += jnp.where((state[0] > 0.5) & (action < -1.5), NAN, 0.0)
     return log - jnp.sqrt(jnp.maximum(1 - next_state[0] ** 2, 0.0))
-
-
-def undefined(next_state, state, action):
-    """NaN everywhere for another pair."""
-    return hostile(next_state, state, action) + jnp.where((state[0] > 0.5) & (action < 0), NAN, 0.0)
 
 
 @pytest.mark.parametrize("sampler", [HMC(4, num_leapfrog=2, step_size=0.5), Importance(20)], ids=["hmc", "importance"])
@@ -136,8 +132,8 @@ def test_density_without_a_number(sampler):
     with pytest.raises(ValueError, match=r"no valid draw at state 1 \(0\), action 1 \(1\) \(1 pairs failed\)"):
         draw_each(user_problem(hostile, law="linear"), sampler, key=0)
     for states in (None, np.asarray([0])):
-        with pytest.raises(ValueError, match=r"is nan at the next state -0\.998, from state 1 with action -1;"):
-            draw_each(user_problem(undefined, law="linear"), sampler, states, key=0)
+        with pytest.raises(ValueError, match=r"is nan at the next state -0\.998, from state 1 with action -2;"):
+            draw_each(user_problem(hostile, actions=[-2.0, 1.0], law="linear"), sampler, states, key=0)
 
 
 @pytest.mark.parametrize("walls", ["logit", pytest.param("reflect", marks=pytest.mark.slow)])

@@ -28,7 +28,7 @@ def solved(name):
     return hamq.solve_tensor(pose(name))
 
 
-@pytest.mark.parametrize("name", ["gumbel", "lognormal", "bimodal"])
+@pytest.mark.parametrize("name", ["gumbel", pytest.param("lognormal", marks=pytest.mark.slow), "bimodal"])
 def test_solved_like_by_quadrature(name):
     """V within 2 % of its range of value iteration by quadrature in NumPy, in every state, by default."""
     states, value = optimal_value(name)
