@@ -23,6 +23,7 @@ from hamq.sampling.draws import AbstractSampler
 from hamq.solution import History
 from hamq.tensor import cross, train
 from hamq.tensor.backup import Bellman, Engine
+from hamq.tensor.beside_masses import require_masses
 from hamq.tensor.choice import make_choices
 from hamq.tensor.contraction import padded
 from hamq.tensor.cross import Sets
@@ -290,6 +291,8 @@ def solve_tensor(
         if callback is not None:
             callback(_iterate(run, state, rows, iterations))
     converged, sentence = state.best[1] <= tolerance, _sentence(run, state, rows)
+    if (missed := require_masses(run.engine, run.padded(state), run.held_out)) is not None:
+        converged, sentence = False, f"{missed}; {sentence}"
     made = (state.best[0], run.order, _history(rows), sentence, converged, state.best[1], run.engine)
     return TensorSolution(problem, *made, effective=state.effective)
 

@@ -4,6 +4,13 @@ from tests.mutants.mutant import Mutant
 
 TENSOR = [
     Mutant(
+        "missed-peaks-not-seen",
+        "hamq/tensor/beside_masses.py",
+        old="off = (drawn - discount * rows.masses @ value) / span",
+        new="off = 0 * (drawn - discount * rows.masses @ value) / span",
+        tests=("tests/tensor/test_beside_masses.py::test_a_peak_that_the_draws_miss_is_warned_of",),
+    ),
+    Mutant(
         "product-first-coordinate-fastest",
         "hamq/problem/actions.py",
         old="for of_one in reversed(self.levels):",

@@ -170,6 +170,7 @@ def test_nothing_is_compiled_once_the_rank_has_settled():
     assert len(set(counts[2:])) == 1, f"traces after every iteration: {counts}"
 
 
+@pytest.mark.filterwarnings("ignore:solve_tensor. problem. draws are too few:hamq.types.HamqWarning")  # 8 of them are
 @pytest.mark.parametrize("kind", ["gaussian", pytest.param("unnormalized", marks=pytest.mark.slow)])
 def test_programs_go_with_the_problem(kind):
     """Nothing holds on to the user's functions, or to what was compiled for them, once problem and solution are gone."""
