@@ -14,7 +14,12 @@ How many: `lack_of_fit` measures on rows that were held out what k columns canno
 of R make it honest: their noise has mean 0 in the product of the two residuals.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
@@ -25,7 +30,7 @@ from hamq.problem.problem import Problem
 from hamq.types import Key
 
 CUTOFF = 1e-10
-"""Singular values of U below this part of the largest are rounding: the Gram matrix of nothing."""
+"""What is left of a column after those before it, as a part of it, that is rounding."""
 
 
 class Cross(AbstractCompletion):
@@ -73,17 +78,49 @@ class Cross(AbstractCompletion):
         weights, rank = mixing_weights(rows, np.searchsorted(self.tried, self.columns))
         if self.continuation is not None:
             weights = weights @ self.continuation
-        table = observed.values[:, self.columns] @ weights
+        table = mix(observed.values[:, self.columns], weights)
         lack = np.abs(table - observed.values)[observed.mask].max()
         largest = np.abs(observed.values)[observed.mask].max()
         result = f"{len(self.columns)} columns and {len(self.states)} states, off by {lack:.2g} at most where observed"
-        return Completion(table, rank, 0, float(lack / (largest or 1)), float("nan"), 1, True, result, ())
+        return Completion(table, int(rank), 0, float(lack / (largest or 1)), float("nan"), 1, True, result, ())
 
 
-def mixing_weights(rows: Float[np.ndarray, "m A"], columns: Int[np.ndarray, " k"]) -> tuple[Float[np.ndarray, "k A"], int]:
-    """W = U⁺·R, the least-squares weights with which the columns make up all actions on the rows, and the rank of U."""
-    weights, _, rank, _ = np.linalg.lstsq(rows[:, columns], rows, rcond=CUTOFF)
-    return weights, int(rank)
+def mixing_weights(rows: Any, columns: Sequence[int] | Int[np.ndarray, " k"]) -> tuple[Any, Any]:
+    """Weights W `[k, A]` with U·W ≈ R in least squares, R the rows `[m, A]` and U their columns, and the rank of U.
+
+    Of NumPy's arrays and, traced, of JAX's. Gram–Schmidt, every vector twice, as accurate as Householder's; no LAPACK, which
+    CPU devices cannot call side by side. A column that those before it express gets the weight 0 (the pseudo-inverse would
+    share its weight among them).
+    """
+    xp: Any = jnp if isinstance(rows, jax.Array) else np
+    basis: list[Any] = []
+    upper, is_new, rest, shares = [], [], rows, []
+    for column in columns:
+        vector, entries = rows[:, column], [xp.zeros((), rows.dtype)] * len(basis)
+        length = xp.sqrt(xp.sum(vector**2))
+        for _ in range(2):
+            for i, known in enumerate(basis):
+                share = xp.sum(known * vector)
+                vector, entries[i] = vector - share * known, entries[i] + share
+        left = xp.sqrt(xp.sum(vector**2))
+        new = left > CUTOFF * length
+        unit = xp.where(new, vector / xp.where(new, left, 1), 0)
+        basis.append(unit)
+        upper.append([*entries, xp.where(new, left, 1)])
+        is_new.append(new)
+        share = xp.sum(unit[:, None] * rest, axis=0)
+        rest = rest - unit[:, None] * share[None, :]
+        shares.append(share)
+    weights: dict[int, Any] = {}
+    for k in reversed(range(len(basis))):
+        later = sum(upper[j][k] * weights[j] for j in range(k + 1, len(basis)))
+        weights[k] = xp.where(is_new[k], (shares[k] - later) / upper[k][k], 0)
+    return xp.stack([weights[k] for k in range(len(basis))]), xp.sum(xp.stack(is_new))
+
+
+def mix(columns: Any, weights: Any) -> Any:
+    """C·W, of NumPy's arrays or of JAX's, added up column by column: the same bits for any number of rows."""
+    return sum(columns[:, k, None] * weights[None, k] for k in range(columns.shape[1]))
 
 
 def largest_volume(rows: Float[np.ndarray, "m A"], num_columns: int) -> Int[np.ndarray, " k"]:

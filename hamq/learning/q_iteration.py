@@ -10,34 +10,35 @@ expectation is completed, because the reward is known.
 import time
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from jaxtyping import Float
 
 from hamq.completion.anchors import Anchors
-from hamq.completion.completion import AbstractCompletion, Observed
+from hamq.completion.completion import AbstractCompletion
 from hamq.learning.draws import Progress
 from hamq.learning.expected_error import expected_errors
 from hamq.learning.health import health_of
+from hamq.learning.host import HostTables
 from hamq.learning.optimism import without_optimism
 from hamq.learning.passes import Passes
 from hamq.learning.preparation import Run, prepare_run
-from hamq.learning.record import COLUMNS, Completed, Row, distance, finite_or_stop, is_settled, make_row, sentence
+from hamq.learning.record import COLUMNS, Row, distance, finite_or_stop, is_settled, sentence
 from hamq.learning.settings import resolve
-from hamq.learning.sweep import Table
+from hamq.learning.tables import AbstractTables
 from hamq.learning.worth import Worth, worth
 from hamq.problem.problem import Problem
 from hamq.sampling.draws import AbstractSampler
 from hamq.solution import Cost, History, Solution
-from hamq.types import HamqError, HamqWarning, Key, as_key
+from hamq.types import HamqError, HamqWarning, Key, NonFiniteError, as_key
 
 
 class State(NamedTuple):
     """What the next iteration needs: Q^t (on the host, or where the states live), what the completion remembers, and what
     was spent."""
 
-    q: Float[np.ndarray, "S A"] | Table
+    q: Any
     memory: tuple[np.ndarray, ...]
     cost: Cost
 
@@ -54,51 +55,31 @@ class Iterate(NamedTuple):
 
 
 def q_iteration(run: Run, state: State, t: int) -> tuple[State, Row]:
-    """One pass of Algorithm 1: Q^t → Q^{t+1}."""
-    if isinstance(state.q, Table):
-        return _swept(run, state, t)
-    q, discount = state.q, run.problem.discount
+    """One pass of Algorithm 1, Q^t → Q^{t+1}, with tables on the host (host.py) or where the draws are (sweep.py)."""
+    tables = tables_of(run)
     pairs = run.choose(t)  # step 1: Ω_t
-    expected, cost = run.back_up(pairs, q.max(axis=1), t)  # steps 2 and 3: H_t, and eq. (9) without r and γ
-    mask = run.mask(pairs)
-    if not mask.any():
-        raise HamqError(f"solve: no pair was selected in iteration {t + 1}; raise fraction = {run.completion.fraction:g}.")
-    backed_up = np.where(run.is_ended, 0, run.rewards + discount * expected)
-    finite_or_stop(run.problem, np.where(mask, backed_up, q), t)
-    residual = float(np.abs(backed_up - q)[mask].max())
-    done = _complete(run, expected, backed_up, mask, state)  # step 4, eq. (10)
-    step = run.settings.passes.step(t)
-    new = np.where(run.is_ended, 0, q + step * (done.q - q))
+    backed_up, cost = tables.back_up(pairs, state.q, t)  # steps 2 and 3: H_t, and eq. (9)
+    done = tables.complete(backed_up, state.q, state.memory)  # step 4, eq. (10)
+    q, told = tables.improve(backed_up, done, state.q, run.settings.passes.step(t))
+    if not told.is_finite:
+        _stop(run, state._replace(q=tables.fetch(state.q)), t)
     spent = state.cost.plus(cost)
-    row = make_row(new, q, residual, done, spent, run.exact)
-    return State(new, done.memory, spent), row
+    numbers = (told.distance, told.residual, told.change, told.rank, told.unidentified, told.incomplete)
+    return State(q, done.memory, spent), Row(*numbers, *spent, 0.0)
 
 
-def _swept(run: Run, state: State, t: int) -> tuple[State, Row]:
-    """The same pass, on the devices."""
-    assert run.sweep is not None and isinstance(state.q, Table)
-    table, numbers = run.sweep.improve(state.q, run.settings.passes.step(t))
-    if not numbers.is_finite:  # the pass on the host stops, and names the pair
-        return q_iteration(run, state._replace(q=run.sweep.table(state.q)), t)
-    row = Row(numbers.distance, numbers.residual, numbers.change, numbers.rank, 0, 0, *state.cost, 0.0)
-    return state._replace(q=table), row
+def tables_of(run: Run) -> AbstractTables[Any, Any, Any]:
+    """Where Q is iterated: with the draws on the devices, where that is possible and pays, else on the host."""
+    return HostTables(run) if run.sweep is None else run.sweep
 
 
-def _complete(run: Run, expected, backed_up, mask, state: State) -> Completed:
-    """Step 4: the whole table, from the expectation, the increment Q̂ − Q^t, or the table Q̂ itself on Ω_t."""
-    completes, q, discount = run.completion.completes, state.q, run.problem.discount
-    assert isinstance(q, np.ndarray)
-    if completes == "expectation":
-        previous = (q - run.rewards) / discount if discount > 0 else np.zeros_like(q)
-        done = run.completion.complete(Observed(expected, mask), previous, state.memory)
-        table = run.rewards + discount * done.q
-    elif completes == "increment":
-        done = run.completion.complete(Observed(backed_up - q, mask), np.zeros_like(q), state.memory)
-        table = q + done.q
-    else:
-        done = run.completion.complete(Observed(backed_up, mask), q, state.memory)
-        table = done.q
-    return Completed(table, done.rank, done.num_unidentified, done.converged, done.memory)
+def _stop(run: Run, state: State, t: int) -> NoReturn:
+    """Names the pair, by the same pass on the host."""
+    tables = HostTables(run)
+    backed_up, _ = tables.back_up(run.choose(t), state.q, t)
+    done = tables.complete(backed_up, state.q, state.memory)
+    finite_or_stop(run.problem, tables.improve(backed_up, done, state.q, run.settings.passes.step(t))[0], t)
+    raise NonFiniteError(f"iteration {t + 1}: a value of Q is not finite on the devices; it is on the host.")
 
 
 def solve(
@@ -138,7 +119,8 @@ def solve(
     settings = resolve(problem, sampler, completion, **given)
     began = time.monotonic()
     run = prepare_run(problem, settings, exact, initial, key=as_key(key), progress=progress)
-    state = _placed(run, State(run.first, (), run.cost))
+    tables = tables_of(run)
+    state = State(tables.place(run.first), (), run.cost)
     rows: list[Row] = []
     if resume is not None:
         state, rows, elapsed = _restore(run, resume)
@@ -147,12 +129,10 @@ def solve(
         if is_settled(run, rows):
             break
         state, row = q_iteration(run, state, t)
-        if isinstance(state.q, np.ndarray):
-            finite_or_stop(problem, state.q, t)
         rows.append(row._replace(seconds=time.monotonic() - began))
         if callback is not None:
             callback(_iterate(run, state, rows, t, iterations))
-    q, health = _table(run, state), None
+    q, health = tables.fetch(state.q), None
     fair = without_optimism(run, q)
     if fair is not None:
         q = fair.q
@@ -179,22 +159,9 @@ def _history(rows: list[Row]) -> History:
     return History(**{name: np.asarray([getattr(row, name) for row in rows]) for name in COLUMNS})
 
 
-def _placed(run: Run, state: State) -> State:
-    """Q where its states live, if iterations stay there."""
-    return state if run.sweep is None else state._replace(q=run.sweep.start(state.q))  # type: ignore[arg-type]
-
-
-def _table(run: Run, state: State) -> Float[np.ndarray, "S A"]:
-    """Q on the host."""
-    if isinstance(state.q, np.ndarray):
-        return state.q
-    assert run.sweep is not None
-    return run.sweep.table(state.q)
-
-
 def _iterate(run: Run, state: State, rows: list[Row], t: int, iterations: int) -> Iterate:
     rows = list(rows)  # what is kept of this iteration does not grow with the next ones
-    q = _table(run, state)
+    q = tables_of(run).fetch(state.q)
 
     def checkpoint() -> dict[str, np.ndarray]:
         memory = {f"memory/{i}": array for i, array in enumerate(state.memory)}
@@ -213,5 +180,5 @@ def _restore(run: Run, saved: dict[str, np.ndarray]) -> tuple[State, list[Row], 
     memory = tuple(saved[f"memory/{i}"] for i in range(sum(name.startswith("memory/") for name in saved)))
     columns = [saved[f"rows/{name}"].tolist() for name in COLUMNS]
     rows = [Row(*values) for values in zip(*columns, strict=True)]
-    state = State(saved["q"].copy(), memory, Cost(*saved["cost"].tolist()))
-    return _placed(run, state), rows, rows[-1].seconds if rows else 0.0
+    state = State(tables_of(run).place(saved["q"].copy()), memory, Cost(*saved["cost"].tolist()))
+    return state, rows, rows[-1].seconds if rows else 0.0

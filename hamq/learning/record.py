@@ -9,21 +9,11 @@ from jaxtyping import Float
 from hamq.learning.preparation import Run
 from hamq.learning.worth import Worth
 from hamq.problem.problem import Problem, pair_name
-from hamq.solution import Cost, Solution
+from hamq.solution import Solution
 from hamq.types import NonFiniteError
 
 SETTLED = 1e-3
 """Part of max |Q| within which Q must be of its limit to be called converged when no tolerance was given."""
-
-
-class Completed(NamedTuple):
-    """Step 4: the whole table, and how it was come by."""
-
-    q: Float[np.ndarray, "S A"]
-    rank: int
-    num_unidentified: int
-    converged: bool
-    memory: tuple[np.ndarray, ...]
 
 
 class Row(NamedTuple):
@@ -56,11 +46,6 @@ COLUMNS = Row._fields
 def distance(q: Float[np.ndarray, "S A"], exact: Solution | None) -> float:
     """‖q − Q*‖_F/‖Q*‖_F, NaN without an exact solution."""
     return float("nan") if exact is None else float(np.linalg.norm(q - exact.q) / np.linalg.norm(exact.q))
-
-
-def make_row(new, old, residual: float, done: Completed, cost: Cost, exact: Solution | None) -> Row:
-    change = float(np.abs(new - old).max())
-    return Row(distance(new, exact), residual, change, done.rank, done.num_unidentified, int(not done.converged), *cost, 0.0)
 
 
 def finite_or_stop(problem: Problem, q: Float[np.ndarray, "S A"], iteration: int) -> None:

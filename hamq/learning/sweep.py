@@ -1,15 +1,16 @@
 """An iteration that stays on the devices: for draws that are kept, backed up in full or completed from anchors.
 
-Every device backs up the actions of its own states, mixes them to all actions (C·U⁺·R, completion/anchors.py) and improves
+Every device backs up the actions of its own states, mixes them to all actions (C·U⁺·R, completion/cross.py) and improves
 its part of Q. What they tell each other is small: the entries of the anchor states, V, and the numbers of the history. Q
-itself goes to the host only where somebody looks at it. Expectations are in float32, the table in float64, as in
-`q_iteration`, which does the same with every table on the host.
+itself goes to the host only where somebody looks at it. Expectations are in float32, the table in float64, as on
+the host (host.py), where the same steps are taken with the same formulas.
 
 Each device works in the shape of a tile, one tile after the other, and what goes between the devices is moved, not computed
 with: the bits do not depend on the number of devices.
 """
 
-from typing import NamedTuple
+import dataclasses
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -18,11 +19,14 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from hamq.completion.completion import AbstractCompletion, Mixing
-from hamq.completion.cross import CUTOFF
+from hamq.completion.cross import mix, mixing_weights
+from hamq.completion.selection import Pairs
 from hamq.learning.backup import Stock, single
 from hamq.learning.devices import Devices
 from hamq.learning.layout import over_tiles
+from hamq.learning.tables import AbstractTables, Improved
 from hamq.problem.problem import Problem
+from hamq.solution import Cost
 
 
 class Table(NamedTuple):
@@ -31,16 +35,6 @@ class Table(NamedTuple):
     q: Float[Array, "tiles tile A"]
     value: Float[Array, " rows"]
     at_anchors: Float[Array, "m A"]
-
-
-class Numbers(NamedTuple):
-    """Of one iteration; see `record.Row`."""
-
-    distance: float
-    residual: float
-    change: float
-    rank: int
-    is_finite: bool
 
 
 class Mixture(NamedTuple):
@@ -52,6 +46,20 @@ class Mixture(NamedTuple):
     is_finite: Bool[Array, ""]
 
 
+class BackedUp(NamedTuple):
+    """E[V] of the columns where their states live, and of the entries of the anchor states, known to all devices."""
+
+    expected: Float[Array, "tiles tile k"]
+    at_anchors: Float[Array, "..."] | None
+
+
+class Mixtures(NamedTuple):
+    """Of every device of this process; None where nothing is mixed."""
+
+    own: list[Any]
+    memory: tuple[np.ndarray, ...] = ()
+
+
 class Shape(NamedTuple):
     """Of the entries of the anchor states: how many there are, the actions, and the places of the columns among them."""
 
@@ -60,7 +68,8 @@ class Shape(NamedTuple):
     inside: tuple[int, ...]
 
 
-class Sweep(NamedTuple):
+@dataclasses.dataclass(frozen=True, eq=False)
+class Sweep(AbstractTables[Table, BackedUp, Mixtures]):
     """What stays the same: draws, rewards, ends, and the exact table to compare with."""
 
     problem: Problem
@@ -90,52 +99,59 @@ class Sweep(NamedTuple):
         inside = np.searchsorted(tried, columns)
         return Shape(rows.num, tuple(tried.tolist()), tuple(inside.tolist()))
 
-    def start(self, q: Float[np.ndarray, "S A"]) -> Table:
+    def place(self, q: Float[np.ndarray, "S A"]) -> Table:
         value, rows = np.zeros(self._num_rows, np.float32), self.mixing.states
         value[: len(q)] = single(q.max(axis=1))
         with jax.enable_x64(True):
             return Table(_dealt(self.columns, q), self.devices.known(value), self.devices.known(q[rows]))
 
-    def table(self, table: Table) -> Float[np.ndarray, "S A"]:
+    def fetch(self, table: Table) -> Float[np.ndarray, "S A"]:
         """Q on the host."""
         return self.devices.gather(table.q).reshape(-1, self.problem.num_actions)[: self.problem.num_states]
 
-    def improve(self, table: Table, step: float) -> tuple[Table, Numbers]:
-        devices, discount = self.devices, self.problem.discount
+    def back_up(self, pairs: tuple[Pairs, ...], table: Table, t: int) -> tuple[BackedUp, Cost]:
+        """E[V] of the columns, each device for its own states, and of the anchor states, told to all."""
+        del pairs, t  # they are those of the draws that are kept
         expected = self.columns.dealt(self.problem, table.value)
-        nothing = [None] * len(devices.own)
-        mixtures: list[Mixture] | list[None] = nothing
-        found = None if self.anchors is None else devices.exchanged(self.anchors.dealt(self.problem, table.value))
+        found = None if self.anchors is None else self.devices.exchanged(self.anchors.dealt(self.problem, table.value))
+        return BackedUp(expected, found), Cost(0, 0, 0)
+
+    def complete(self, backed_up: BackedUp, table: Table, memory: tuple[np.ndarray, ...]) -> Mixtures:
+        """The weights that make up all actions, found by every device for itself."""
+        del memory
+        if backed_up.at_anchors is None:
+            return Mixtures([None] * len(self.devices.own))
+        given = *self.at_anchors, self._shape, self.mixing.continuation, self.problem.discount
         with jax.enable_x64(True):
-            if found is not None:
-                both = zip(devices.parts(found), devices.parts(table.at_anchors), strict=True)
-                mixtures = [
-                    _mixture(*own, *self.at_anchors, self._shape, self.mixing.continuation, discount) for own in both
-                ]
-            tables = (expected, table.q, self.rewards, self.is_ended, self.exact)
+            both = zip(self.devices.parts(backed_up.at_anchors), self.devices.parts(table.at_anchors), strict=True)
+            return Mixtures([_mixture(*own, *given) for own in both])
+
+    def improve(self, backed_up: BackedUp, done: Mixtures, table: Table, step: float) -> tuple[Table, Improved]:
+        devices, columns, nothing = self.devices, self.mixing.columns, [None] * len(self.devices.own)
+        drawn = None if columns is None else tuple(columns.tolist())
+        with jax.enable_x64(True):
+            tables = (backed_up.expected, table.q, self.rewards, self.is_ended, self.exact)
             own = zip(*(nothing if part is None else devices.parts(part) for part in tables), strict=True)
-            columns, states = self.mixing.columns, self.mixing.states
-            drawn = None if columns is None else tuple(columns.tolist())
-            first = devices.own_part.start
-            done = [
-                _improved(own_tables, mixture, drawn, states, np.int64(first + i), np.float64(step), discount)
-                for i, (own_tables, mixture) in enumerate(zip(own, mixtures, strict=True))
+            first, given = devices.own_part.start, (np.float64(step), self.problem.discount)
+            improved = [
+                _improved(own_tables, mixture, drawn, self.mixing.states, np.int64(first + i), *given)
+                for i, (own_tables, mixture) in enumerate(zip(own, done.own, strict=True))
             ]
-            q, value, picked, numbers = (devices.dealt(list(parts)) for parts in zip(*done, strict=True))
-            if columns is None:  # there are none to tell of, and nothing is not exchanged
+            q, value, picked, numbers = (devices.dealt(list(parts)) for parts in zip(*improved, strict=True))
+            if columns is None:  # there are no anchors to tell of, and nothing is not exchanged
                 value, picked = devices.exchanged(value), table.at_anchors
             else:
                 value, picked = devices.exchanged((value, picked))
                 picked = picked if devices.num == 1 else _sum_of_parts(picked, devices.num)
-        return Table(q, value, picked), self._numbers(devices.gather(numbers), mixtures[0])
+        return Table(q, value, picked), self._told(devices.gather(numbers), done.own[0])
 
-    def _numbers(self, of_tiles: Float[np.ndarray, "tiles 4"], mixture: Mixture | None) -> Numbers:
+    def _told(self, of_tiles: Float[np.ndarray, "tiles 4"], mixture: Mixture | None) -> Improved:
         residual, change, square, is_finite = of_tiles[: -(-self.problem.num_states // self.rewards.shape[1])].T
         rank, largest, finite = self.problem.num_actions, float(residual.max()), bool(is_finite.min())
         if mixture is not None:
             rank, largest = int(mixture.rank), max(largest, float(mixture.residual))
             finite = finite and bool(mixture.is_finite)
-        return Numbers(float(np.sqrt(square.sum())) / self.norm, largest, float(change.max()), rank, finite)
+        return Improved(float(np.sqrt(square.sum())) / self.norm, largest, float(change.max()), rank, finite)
 
 
 def make_sweep(
@@ -171,7 +187,7 @@ def _dealt(stock: Stock, table: np.ndarray) -> Array:
 @eqx.filter_jit
 def _mixture(found, q, rewards, is_ended, shape: Shape, continuation, discount: float) -> Mixture:
     found, tried = found.reshape(-1, found.shape[-1])[: shape.num].astype(jnp.float64), np.asarray(shape.tried)
-    weights, rank = mixing(found, shape.inside)
+    weights, rank = mixing_weights(found, shape.inside)
     if continuation is not None:
         weights = weights @ continuation
     observed = jnp.where(is_ended, 0, rewards[:, tried] + discount * found)
@@ -189,7 +205,7 @@ def _improved(own_tables, mixture: Mixture | None, drawn, states, place, step, d
         observed = jnp.where(is_ended, 0, rewards[:, of_drawn] + discount * expected)
         mixed = expected
         if mixture is not None:
-            mixed = sum(expected[:, k, None] * mixture.weights[None, k] for k in range(expected.shape[1]))
+            mixed = mix(expected, mixture.weights)
         new = jnp.where(is_ended, 0, q + step * (rewards + discount * mixed - q))
         residual, change = jnp.max(jnp.abs(observed - q[:, of_drawn])), jnp.max(jnp.abs(new - q))
         square = jnp.asarray(jnp.nan) if exact is None else jnp.sum((new - exact) ** 2)
@@ -209,34 +225,3 @@ def _improved(own_tables, mixture: Mixture | None, drawn, states, place, step, d
 def _sum_of_parts(parts: Array, num: int) -> Array:
     """Of which all but one are 0 in every entry."""
     return jnp.sum(parts.reshape(num, -1, parts.shape[-1]), axis=0)
-
-
-def mixing(rows: Float[Array, "m T"], inside: tuple[int, ...]) -> tuple[Float[Array, "k T"], Int[Array, ""]]:
-    """Weights W with U·W ≈ R in least squares, U = R[:, inside], and the rank of U: `anchors.mixing_weights` on a device.
-
-    Gram–Schmidt, every vector twice, as accurate as Householder's; no LAPACK, which CPU devices cannot call side by side. A
-    column that those before it express gets the weight 0 (the pseudo-inverse would share its weight among them).
-    """
-    basis: list[Array] = []
-    upper, is_new, rest, shares = [], [], rows, []
-    for column in inside:
-        vector, entries = rows[:, column], [jnp.zeros((), rows.dtype)] * len(basis)
-        length = jnp.sqrt(jnp.sum(vector**2))
-        for _ in range(2):
-            for i, known in enumerate(basis):
-                share = jnp.sum(known * vector)
-                vector, entries[i] = vector - share * known, entries[i] + share
-        left = jnp.sqrt(jnp.sum(vector**2))
-        new = left > CUTOFF * length
-        unit = jnp.where(new, vector / jnp.where(new, left, 1), 0)
-        basis.append(unit)
-        upper.append([*entries, jnp.where(new, left, 1)])
-        is_new.append(new)
-        share = jnp.sum(unit[:, None] * rest, axis=0)
-        rest = rest - unit[:, None] * share[None, :]
-        shares.append(share)
-    weights: dict[int, Array] = {}
-    for k in reversed(range(len(basis))):
-        later = sum(upper[j][k] * weights[j] for j in range(k + 1, len(basis)))
-        weights[k] = jnp.where(is_new[k], (shares[k] - later) / upper[k][k], 0)
-    return jnp.stack([weights[k] for k in range(len(basis))]), jnp.sum(jnp.stack(is_new))

@@ -19,15 +19,15 @@ from hamq.learning import devices as devices_module
 from hamq.learning.devices import LOST, LostProcessError, broadcast, choose_devices, end_when_lost, is_any, waiting
 from hamq.learning.passes import Passes
 from hamq.learning.preparation import prepare_run
-from hamq.learning.q_iteration import State, _placed, _table, q_iteration, solve
+from hamq.learning.q_iteration import State, q_iteration, solve, tables_of
 from hamq.learning.settings import resolve
-from hamq.learning.sweep import make_sweep, mixing
+from hamq.learning.sweep import make_sweep
 from hamq.problem import zoo
 from hamq.problem.grid import Grid
 from hamq.problem.kernels.gaussian import GaussianKernel
 from hamq.problem.problem import Problem
 from hamq.sampling.iid import IID
-from hamq.types import as_key
+from hamq.types import NonFiniteError, as_key
 
 ROOT = Path(__file__).parents[2]
 PENDULUM = zoo.pendulum(points=9, num_actions=9)
@@ -96,10 +96,10 @@ def test_iterations_on_the_devices_equal_those_on_the_host(problem, completion, 
     assert on_host.sweep is None and on_host.stocks is not None  # small, and a CPU: nothing to gain from it
     sweep = make_sweep(problem, on_host.completion, on_host.stocks, on_host.rewards, on_host.is_ended, exact.q)
     run = dataclasses.replace(on_host, sweep=sweep)
-    states = [_placed(run, State(run.first, (), run.cost)), State(run.first, (), run.cost)]
+    states = [State(tables_of(run).place(run.first), (), run.cost), State(run.first, (), run.cost)]
     for t in range(3):
         (states[0], row), (states[1], expected) = q_iteration(run, states[0], t), q_iteration(on_host, states[1], t)
-        found = _table(run, states[0])
+        found = tables_of(run).fetch(states[0].q)
         np.testing.assert_allclose(found, states[1].q, rtol=1e-9, atol=1e-9 * np.abs(states[1].q).max())
         np.testing.assert_allclose(row[:3], expected[:3], rtol=1e-6)
         assert row.rank == expected.rank
@@ -111,20 +111,33 @@ def test_mixing_equals_least_squares(x64):
     for k in (1, 3, 5):
         rows, inside = rng.normal(size=(12, 9)), np.sort(rng.permutation(9)[:k])
         rows[:, inside[-1]] += 1e4 * rows[:, inside[0]]  # far from orthogonal
-        weights, rank = jax.jit(mixing, static_argnums=1)(rows, tuple(inside.tolist()))
-        expected, expected_rank = mixing_weights(rows, inside)
-        np.testing.assert_allclose(weights, expected, atol=1e-9 * np.abs(expected).max())
-        assert int(rank) == expected_rank == k
+        expected = np.linalg.lstsq(rows[:, inside], rows, rcond=1e-10)[0]
+        for found in (mixing_weights(rows, inside), jax.jit(mixing_weights, static_argnums=1)(rows, tuple(inside.tolist()))):
+            np.testing.assert_allclose(found[0], expected, atol=1e-9 * np.abs(expected).max())
+            assert int(found[1]) == k
 
 
 def test_mixing_of_columns_that_others_express(x64):
     rows = np.random.default_rng(1).normal(size=(12, 6))
     rows[:, 2] = 2 * rows[:, 0] - rows[:, 1]
-    weights, rank = jax.jit(mixing, static_argnums=1)(rows, (0, 1, 2, 4))
-    expected, expected_rank = mixing_weights(rows, np.asarray([0, 1, 2, 4]))
-    assert int(rank) == expected_rank == 3
     inside = rows[:, [0, 1, 2, 4]]
-    np.testing.assert_allclose(inside @ np.asarray(weights), inside @ expected, atol=1e-9)
+    expected = np.linalg.lstsq(inside, rows, rcond=1e-10)[0]
+    for find in (mixing_weights, jax.jit(mixing_weights, static_argnums=1)):
+        weights, rank = find(rows, (0, 1, 2, 4))
+        assert int(rank) == 3
+        np.testing.assert_allclose(inside @ np.asarray(weights), inside @ expected, atol=1e-9)
+
+
+def test_the_pair_is_named_where_devices_find_what_is_not_finite():
+    problem = PENDULUM
+    given = {"iterations": 3, "tolerance": None, "max_gradients": None, "passes": None}
+    run = prepare_run(problem, resolve(problem, SAMPLER, None, **given), None, None, key=as_key(1), progress=None)
+    assert run.stocks is not None
+    sweep = make_sweep(problem, run.completion, run.stocks, run.rewards, run.is_ended, None)
+    run = dataclasses.replace(run, sweep=sweep)
+    first = np.full(run.first.shape, 1e300)
+    with pytest.raises(NonFiniteError, match=r"iteration 1: Q is inf at state 0 .*, action 0"):
+        q_iteration(run, State(tables_of(run).place(first), (), run.cost), 0)
 
 
 def test_one_process_talks_to_itself():

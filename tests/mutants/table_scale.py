@@ -97,4 +97,18 @@ SCALE = [
         new="rewards + discount * mixed",
         tests=("tests/learning/test_devices.py::test_iterations_on_the_devices_equal_those_on_the_host",),
     ),
+    Mutant(
+        "mixing-forgets-the-columns-before",
+        "hamq/completion/cross.py",
+        old="(shares[k] - later) / upper[k][k]",
+        new="shares[k] / upper[k][k]",
+        tests=("tests/learning/test_devices.py::test_mixing_equals_least_squares",),
+    ),
+    Mutant(
+        "devices-go-on-with-what-is-not-finite",
+        "hamq/learning/q_iteration.py",
+        old="if not told.is_finite:",
+        new="if told.is_finite is None:",
+        tests=("tests/learning/test_devices.py::test_the_pair_is_named_where_devices_find_what_is_not_finite",),
+    ),
 ]
