@@ -48,7 +48,7 @@ def run(request: Request) -> int:
     return 0
 
 
-def _require_comparable(runs: dict[str, Any]) -> None:
+def _require_comparable(runs: "dict[str, hamq.Run]") -> None:
     """Finished, and of one problem."""
     from hamq.runs.loading import require_finished
 
@@ -67,11 +67,11 @@ def _exact(solutions: "dict[str, hamq.Solution | hamq.TensorSolution]", problem:
     return hamq.solve_exact(problem, progress=False)
 
 
-def _spent(run: Any) -> dict[str, Any]:
-    return {"gradients": run.summary.get("gradient_evaluations"), "seconds": run.summary.get("seconds")}
+def _spent(run: "hamq.Run") -> dict[str, Any]:
+    return {"gradients": run.outcome.last.get("gradient_evaluations"), "seconds": run.outcome.last.get("seconds")}
 
 
-def _certified(run: Any) -> dict[str, Any]:
+def _certified(run: "hamq.Run") -> dict[str, Any]:
     """The bound of `sup` and of the loss in any state and on average, where the run was certified."""
     names = ("sentence", "is_vacuous", "method", "confidence", "error", "worst_loss", "mean_loss")
     found = run.certificate

@@ -59,7 +59,7 @@ def _require_sense(asked: DiagnoseOptions) -> None:
         raise HamqError(f"--seed must be at least 0, got {asked.seed}.")
 
 
-def _sampler(found: Any, asked: DiagnoseOptions) -> "hamq.HMC":
+def _sampler(found: "hamq.Run", asked: DiagnoseOptions) -> "hamq.HMC":
     """Chains with the run's settings, where it had chains, and as many draws as asked for."""
     own = found.setup.sampler or {}
     kept = {field: own[field] for field in KEPT} if own.get("kind") == "HMC" else {}

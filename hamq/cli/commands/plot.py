@@ -97,7 +97,7 @@ def _numbers(flag: str, text: str, kind: Callable[[str], Any]) -> list[Any]:
     return numbers
 
 
-def _require_one_problem(found: dict[str, Any]) -> None:
+def _require_one_problem(found: "dict[str, hamq.Run]") -> None:
     (first, reference), *_ = found.items()
     for name, one in found.items():
         if one.manifest.problem != reference.manifest.problem:

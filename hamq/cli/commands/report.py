@@ -83,7 +83,7 @@ def page_beside(
     return str(write(Path(out) / REPORT, [shown], answer, say).path)
 
 
-def _exact(name: str, found: Sequence[Any]) -> Any:
+def _exact(name: str, found: "Sequence[hamq.Run]") -> Any:
     """The exact answer of --exact; refused unless it is one, and of a problem that is shown."""
     from hamq.report.run_page import Exact
 

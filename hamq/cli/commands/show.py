@@ -37,14 +37,14 @@ def run(request: Request) -> int:
     return 0
 
 
-def can_resume(found: Any) -> bool:
+def can_resume(found: "hamq.Run") -> bool:
     from hamq.runs.storage import CHECKPOINT
 
     is_open = CHECKPOINT in found.manifest.files or not found.is_finished
     return found.setup.command in ("solve", "solve-tensor") and is_open
 
 
-def _described(found: Any) -> dict[str, Any]:
+def _described(found: "hamq.Run") -> dict[str, Any]:
     return {
         "path": str(found.path),
         "config": found.config,
@@ -64,7 +64,7 @@ def _described(found: Any) -> dict[str, Any]:
     }
 
 
-def _settings(name: str, found: Any) -> Any:
+def _settings(name: str, found: "hamq.Run") -> Any:
     from rich import box
     from rich.table import Table
 
@@ -86,7 +86,7 @@ def _text(value: Any) -> str:
     return f"{head}({', '.join(f'{key}={entry}' for key, entry in fields.items() if entry is not None)})"
 
 
-def _result(found: Any) -> Any:
+def _result(found: "hamq.Run") -> Any:
     from rich.text import Text
 
     if not found.is_finished:
@@ -97,7 +97,7 @@ def _result(found: Any) -> Any:
     return Text(f"{inert(str(found.result))}.", "green" if found.converged else "yellow") + Text(more)
 
 
-def health_summary(found: Any) -> dict[str, Any] | None:
+def health_summary(found: "hamq.Run") -> dict[str, Any] | None:
     """Medians, worst states and the stuck share of the sampler; None of what its sampler does not have."""
     import numpy as np
 
@@ -119,7 +119,7 @@ def _over(measure: Callable[[Any], Any], values: Any) -> float | int | None:
     return None if (values != values).all() else measure(values).item()
 
 
-def _health(found: Any) -> str | None:
+def _health(found: "hamq.Run") -> str | None:
     measured = health_summary(found)
     if measured is None or measured["median_effective"] is None:
         return None
@@ -136,7 +136,7 @@ def _health(found: Any) -> str | None:
     return f"Sampler: {'; '.join(parts)}."
 
 
-def _ranks(found: Any) -> str:
+def _ranks(found: "hamq.Run") -> str:
     from hamq.tensor import train
 
     assert found.cores is not None and found.order is not None
@@ -145,7 +145,7 @@ def _ranks(found: Any) -> str:
     return f"Ranks {ranks} between the axes {axes}; {size:,} numbers."
 
 
-def _history(found: Any) -> Any:
+def _history(found: "hamq.Run") -> Any:
     import numpy as np
 
     from hamq.cli.terminal import sparkline
@@ -161,7 +161,7 @@ def _history(found: Any) -> Any:
     return table
 
 
-def _map(found: Any) -> Any:
+def _map(found: "hamq.Run") -> Any:
     from hamq.cli.terminal import policy_map, value_map
 
     if found.q is not None:
