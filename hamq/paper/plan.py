@@ -8,6 +8,7 @@ Several processes for one plan: each makes the runs that no other has locked.
 
 import contextlib
 import dataclasses
+import importlib
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -17,18 +18,20 @@ from typing import NamedTuple
 
 import jax
 
+from hamq import paper
 from hamq.errors import RunError
 from hamq.learning.draws import Progress
-from hamq.paper import antithetic, deep, figure1, figure2, figure3, figure4, low_rank, rates, tabular
+from hamq.paper import deep, tabular
 from hamq.paper.records import Group, RecordError, read_json, record_name, versions, write, write_json
 from hamq.paper.tasks import HIGH
 from hamq.problem.programs import use_compilation_cache
 from hamq.runs.storage import Lock
 from hamq.types import is_cpu
 
-FIGURES: dict[str, ModuleType] = {"fig1": figure1, "fig2": figure2, "fig3": figure3, "fig4": figure4}
-STUDIES: dict[str, ModuleType] = {"low_rank": low_rank, "antithetic": antithetic, "rates": rates}
-"""Beside the paper's figures: one record and one picture each."""
+FIGURES: dict[str, ModuleType] = {
+    name: importlib.import_module(f"hamq.paper.{name.replace('fig', 'figure')}") for name in paper.FIGURES
+}
+STUDIES: dict[str, ModuleType] = {name: importlib.import_module(f"hamq.paper.{name}") for name in paper.STUDIES}
 
 
 @dataclasses.dataclass(frozen=True)

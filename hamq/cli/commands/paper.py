@@ -8,19 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import hamq
+from hamq import paper
 from hamq.cli.messages import make_console, make_table, say, tell
 from hamq.cli.parsing import Command, Request
 from hamq.errors import HamqError, suggestion
 
-FIGURES = {
-    "fig1": "6-D cart double pendulum: convergence, policies, error against samples and gradients",
-    "fig2": "four tasks: convergence with HMC against IID, error against gradients",
-    "fig3": "four tasks: policy heat maps, and what their differences cost",
-    "fig4": "four tasks with tables, DQN and DDPG: error against samples",
-    "low_rank": "singular values of Q* and of its advantages",
-    "antithetic": "how the length of the trajectory makes HMC better or worse than IID",
-    "rates": "how the error falls with samples and pairs, against Theorem 3",
-}
+FIGURES = paper.FIGURES | paper.STUDIES
 """What `hamq paper` can draw."""
 
 
