@@ -21,7 +21,8 @@ import numpy as np
 
 import hamq
 from benchmarks.suite.smallest import add_smallest, shrink
-from hamq.learning import draws, selection
+from hamq.completion import selection
+from hamq.learning import draws
 from hamq.learning.calls import Drawer
 from hamq.learning.chunks import Call
 from hamq.learning.devices import own_device
@@ -55,7 +56,7 @@ def milliseconds(call, times: int = 7) -> tuple[float, float, float]:
 def one_iteration(problem: hamq.Problem, literal: dict) -> None:
     """The draws of one literal iteration: the sampler alone, and with pairs going in and diagnostics coming out."""
     sampler, _ = draws.prepare(problem, literal["sampler"], key=jr.key(0))
-    pairs = selection.bernoulli(problem, literal["fraction"], key=jr.key(1))
+    pairs = selection.bernoulli(problem, literal["completion"].fraction, key=jr.key(1))
 
     def public():
         return draws.draw_pairs(problem, sampler, *pairs, key=jr.key(2), coupled=False).locations

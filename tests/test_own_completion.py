@@ -106,6 +106,7 @@ def test_a_completion_that_plans(problem):
     assert "2 columns of mine" in found.result and found.history.rank[-1] == 2
     gained = found.q - reward_table(problem)
     np.testing.assert_allclose(gained[:, 0], gained[:, 1], atol=1e-6)  # the nearest of columns 0 and 3
+    np.testing.assert_allclose(gained[:, 2], gained[:, 3], atol=1e-6)  # of 1 and 3 the first would be as near
     assert found.history.samples[-1] == 42 * 2 * (4 + 8)  # the pilot, and the two columns
     full = hamq.solve(problem, hamq.IID(8), Chosen((0, 1, 2, 3, 4)), iterations=3)
     assert "all columns were asked for" in full.result and full.history.rank[-1] == 5

@@ -93,29 +93,25 @@ def mixing_weights(rows: Any, columns: Sequence[int] | Int[np.ndarray, " k"]) ->
     share its weight among them).
     """
     xp: Any = jnp if isinstance(rows, jax.Array) else np
-    basis: list[Any] = []
-    upper, is_new, rest, shares = [], [], rows, []
+    num, units, upper, is_new = len(columns), [], [], []
     for column in columns:
-        vector, entries = rows[:, column], [xp.zeros((), rows.dtype)] * len(basis)
-        length = xp.sqrt(xp.sum(vector**2))
-        for _ in range(2):
-            for i, known in enumerate(basis):
-                share = xp.sum(known * vector)
-                vector, entries[i] = vector - share * known, entries[i] + share
-        left = xp.sqrt(xp.sum(vector**2))
-        new = left > CUTOFF * length
-        unit = xp.where(new, vector / xp.where(new, left, 1), 0)
-        basis.append(unit)
-        upper.append([*entries, xp.where(new, left, 1)])
+        vector = left = rows[:, column]
+        entries: Any = 0
+        for _ in range(2 if units else 0):
+            basis = xp.array(units)
+            again = basis @ left
+            left, entries = left - again @ basis, entries + again
+        length = xp.sqrt(left @ left)
+        new = length > CUTOFF * xp.sqrt(vector @ vector)
+        length = xp.where(new, length, 1)
+        units.append(xp.where(new, left / length, 0))
+        upper.append((entries, length))
         is_new.append(new)
-        share = xp.sum(unit[:, None] * rest, axis=0)
-        rest = rest - unit[:, None] * share[None, :]
-        shares.append(share)
-    weights: dict[int, Any] = {}
-    for k in reversed(range(len(basis))):
-        later = sum(upper[j][k] * weights[j] for j in range(k + 1, len(basis)))
-        weights[k] = xp.where(is_new[k], (shares[k] - later) / upper[k][k], 0)
-    return xp.stack([weights[k] for k in range(len(basis))]), xp.sum(xp.stack(is_new))
+    shares, weights = xp.array(units) @ rows, [rows[0]] * num
+    for k in reversed(range(num)):
+        later = sum(upper[j][0][k] * weights[j] for j in range(k + 1, num))
+        weights[k] = xp.where(is_new[k], (shares[k] - later) / upper[k][1], 0)
+    return xp.array(weights), xp.array(is_new).sum()
 
 
 def mix(columns: Any, weights: Any) -> Any:

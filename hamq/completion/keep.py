@@ -32,6 +32,8 @@ class Keep(AbstractCompletion):
     def complete(
         self, observed: Observed, previous: Float[np.ndarray, "S A"], memory: tuple[np.ndarray, ...] = ()
     ) -> Completion:
+        if self.selection == "all":
+            return Completion(observed.values, previous.shape[1], 0, 0.0, 0.0, 1, True, "All entries are new.", ())
         empty = int(np.sum(~observed.mask.any(axis=1)))
         table = np.where(observed.mask, observed.values, previous)
         result = f"{int(observed.mask.sum())} entries are new."

@@ -8,9 +8,9 @@
 The walls of the potential have the right sign in all of them: with the printed one the chain leaves the box.
 """
 
+import dataclasses
 from typing import Any, Literal, NamedTuple
 
-from hamq.completion.nuclear_norm import NuclearNorm
 from hamq.learning.literal import literal_provenance, paper_literal
 from hamq.paper.tasks import pose
 from hamq.problem.problem import Problem
@@ -50,7 +50,7 @@ def posed(task: str, variant: str, method: str) -> Posed:
         return Posed(problem, law, options)
     options = paper_literal(problem)
     if variant == "corrected":
-        options["completion"] = NuclearNorm()
+        options["completion"] = dataclasses.replace(options["completion"], unidentified="keep")
     if not is_hmc:
         options["sampler"] = IID(options["sampler"].num_samples)
     return Posed(problem, law, options)

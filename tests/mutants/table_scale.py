@@ -100,8 +100,8 @@ SCALE = [
     Mutant(
         "mixing-forgets-the-columns-before",
         "hamq/completion/cross.py",
-        old="(shares[k] - later) / upper[k][k]",
-        new="shares[k] / upper[k][k]",
+        old="(shares[k] - later) / upper[k][1]",
+        new="shares[k] / upper[k][1]",
         tests=("tests/learning/test_devices.py::test_mixing_equals_least_squares",),
     ),
     Mutant(

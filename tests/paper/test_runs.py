@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from hamq.certificates.comparison import compare
+from hamq.completion.keep import Keep
 from hamq.completion.nuclear_norm import NuclearNorm
 from hamq.exact.bellman import make_operator
 from hamq.exact.value_iteration import solve_exact
@@ -35,8 +36,9 @@ def test_exhaustive_is_value_iteration():
 def test_literal_and_corrected_differ_in_law_and_rows():
     literal, corrected = (posed("cartpole", variant, "hmc") for variant in ("literal", "corrected"))
     assert (literal.law, corrected.law) == ("point", "cell") and literal.problem.law == corrected.problem.law == "cell"
-    assert literal.options["completion"] == NuclearNorm(unidentified="zero")
-    assert corrected.options["completion"] == NuclearNorm(unidentified="keep")
+    coins = {"selection": "bernoulli", "fraction": 0.2, "completes": "table"}
+    assert literal.options["completion"] == NuclearNorm(unidentified="zero", **coins)
+    assert corrected.options["completion"] == NuclearNorm(unidentified="keep", **coins)
     assert isinstance(literal.options["sampler"], HMC) and literal.options["sampler"].num_leapfrog == 100
     assert {**literal.options, "completion": None} == {**corrected.options, "completion": None}
     iid = posed("cartpole", "literal", "iid")
@@ -54,7 +56,7 @@ def test_ours_is_the_default():
 def test_seeds_differ_and_repeat(monkeypatch):
     """Without a completion, which has no seed and takes long to compile."""
     case = posed("pendulum", "corrected", "iid")
-    case = case._replace(options={**case.options, "completion": None})
+    case = case._replace(options={**case.options, "completion": Keep("bernoulli")})
     monkeypatch.setattr(tabular, "posed", lambda *_: case)
     runs = [tabular.run("pendulum", "corrected", "iid", seed, 2) for seed in (0, 1, 0)]
     assert runs[0].curve == runs[2].curve and runs[0].final == runs[2].final
