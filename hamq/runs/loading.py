@@ -91,7 +91,7 @@ def table_of(run: Run, problem: Problem) -> Solution:
     assert run.q is not None and run.result is not None and run.converged is not None
     health = None if run.health is None else Health(**run.health)
     found = (run.q, run.history, run.result, run.converged, run.lower, run.upper, run.error, health)
-    return Solution(problem, *found, origin=run.setup)
+    return Solution(problem, *found, run.expected_error, run.setup)
 
 
 def train_of(run: Run, problem: Problem, sampler: AbstractSampler | None = None) -> TensorSolution:
