@@ -82,13 +82,16 @@ def problem_of(name: str, run: Run) -> Problem:
 
 def solution_of(run: Run, problem: Problem, sampler: AbstractSampler | None = None) -> Solution | TensorSolution:
     """What a finished run found for its problem; refused if the problem is another one."""
-    if run.cores is not None:
-        return train_of(run, problem, sampler)
+    return table_of(run, problem) if run.cores is None else train_of(run, problem, sampler)
+
+
+def table_of(run: Run, problem: Problem) -> Solution:
+    """The table of a finished run of `hamq solve` or `hamq exact`."""
     _require_same(run, problem)
     assert run.q is not None and run.result is not None and run.converged is not None
     health = None if run.health is None else Health(**run.health)
     found = (run.q, run.history, run.result, run.converged, run.lower, run.upper, run.error, health)
-    return Solution(problem, *found, origin=run.setup)
+    return Solution(problem, *found, run.expected_error, run.setup)
 
 
 def train_of(run: Run, problem: Problem, sampler: AbstractSampler | None = None) -> TensorSolution:

@@ -206,6 +206,20 @@ def test_runs_that_cannot_be_compared_or_shown(hamq, tmp_path):
     assert_refused(hamq("show", "run"), r"result\.npz of .* is damaged")
 
 
+def test_an_exact_answer_is_resumed(hamq, tmp_path):
+    """A job scheduler that starts the command again, with --resume from the first time on."""
+    words = ("exact", *PENDULUM, "--out", "answer", "--resume")
+    assert hamq(*words).code == 0
+    kept = contents(tmp_path / "answer")
+    again = hamq(*words)
+    assert again.code == 0 and "answer is finished already" in again.err and "V* lies between" in again.out
+    assert contents(tmp_path / "answer") == kept
+    better = hamq(*words, "--tolerance", 1e-9, "--json").json
+    assert better["error"] <= 1e-9 and contents(tmp_path / "answer") != kept
+    assert_refused(hamq("exact", *PENDULUM, "--resume"), "--resume needs --out")
+    assert_refused(hamq(*words, "--overwrite"), "give one of them")
+
+
 def test_a_bug_keeps_its_traceback(hamq, monkeypatch):
     """A ValueError that NumPy raises is not the user's fault."""
     import numpy as np

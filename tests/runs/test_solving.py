@@ -253,6 +253,14 @@ def test_a_train_that_nobody_knows_the_draws_of_is_not_saved(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_the_expected_error_is_loaded(tmp_path):
+    table = np.zeros((mine().num_states, mine().num_actions))
+    hamq.Solution(mine(), table, hamq.solve_exact(mine(), 1e-2).history, "made up", True, expected_error=0.25).save(
+        tmp_path / "run"
+    )
+    assert hamq.load(tmp_path / "run", mine()).expected_error == 0.25
+
+
 def test_a_bare_table_is_saved(tmp_path):
     bare = q_iteration.solve(mine(), **QUICK)
     bare.save(tmp_path / "run")

@@ -4,7 +4,7 @@ import dataclasses
 
 import hamq
 from hamq.cli.commands.report import page_beside, require_place
-from hamq.cli.messages import print_json, tell
+from hamq.cli.messages import print_json, say, tell
 from hamq.cli.parsing import Command, Request
 from hamq.cli.session import FAILED, build, tell_place
 from hamq.errors import HamqError
@@ -30,6 +30,8 @@ class ExactRunOptions:
 
     out: str | None = None
     """Run folder to write; without it nothing is kept."""
+    resume: bool = False
+    """Keep the answer in --out if it is what is asked for, and compute it if not: for job schedulers."""
     overwrite: bool = False
     """Replace the run in --out."""
     report: bool = False
@@ -50,6 +52,7 @@ COMMAND = Command(
 def run(request: Request) -> int:
     from hamq.exact.value_iteration import solve_exact
     from hamq.runs.config import new_config
+    from hamq.runs.loading import table_of
     from hamq.runs.problem_hash import problem_hash
     from hamq.runs.progress import Progress
     from hamq.runs.recording import Recording
@@ -57,17 +60,25 @@ def run(request: Request) -> int:
 
     hamq.use_compilation_cache()
     output = request.options["output"]
-    if output.overwrite and output.out is None:
-        raise HamqError("--overwrite needs --out, the folder of the run.")
+    for name in ("resume", "overwrite"):
+        if getattr(output, name) and output.out is None:
+            raise HamqError(f"--{name} needs --out, the folder of the run.")
+    if output.resume and output.overwrite:
+        raise HamqError("--resume keeps the run in --out and --overwrite replaces it; give one of them.")
     if output.report:
         require_place(output.out)
     named, problem = build(request)
     arguments = dataclasses.asdict(request.options["exact"])
     digest = "" if output.out is None else problem_hash(problem)
-    with Recording(output.out, new_config("exact", named, arguments), digest, overwrite=output.overwrite) as recording:
-        with Progress(beats=True) as progress:
-            solution = record(solve_exact, {"problem": problem, **arguments}, recording, progress.draws)
-        summary = finish(recording, solution)
+    how = {"overwrite": output.overwrite, "resume": output.resume}
+    with Recording(output.out, new_config("exact", named, arguments), digest, **how) as recording:
+        if recording.is_done and recording.before is not None:
+            say(f"{output.out} is finished already")
+            solution, summary = table_of(recording.before, problem), recording.before.summary
+        else:
+            with Progress(beats=True) as progress:
+                solution = record(solve_exact, {"problem": problem, **arguments}, recording, progress.draws)
+            summary = finish(recording, solution)
     page = page_beside(output.out, problem) if output.report else None
     if output.json:
         head = {"problem": named.name, "result": solution.result, "converged": solution.converged}
