@@ -22,6 +22,7 @@ from hamq import paper
 from hamq.errors import RunError
 from hamq.learning.draws import Progress
 from hamq.paper import deep, tabular
+from hamq.paper import drawing as drawing  # first: says which extra is missing
 from hamq.paper.records import Group, RecordError, read_json, record_name, versions, write, write_json
 from hamq.paper.tasks import HIGH
 from hamq.problem.programs import use_compilation_cache

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hamq.cli.terminal import policy_map, sparkline
-from hamq.learning import q_iteration
+from hamq.learning import host, q_iteration
 from hamq.learning.record import finite_or_stop
 from hamq.runs import progress as progress_module
 from hamq.runs.progress import Progress
@@ -151,7 +151,7 @@ def test_a_value_that_is_not_finite_exits_with_1(hamq, tmp_path, monkeypatch):
     def spoil(problem, q, iteration):
         finite_or_stop(problem, q if iteration < 3 else q * np.nan, iteration)
 
-    monkeypatch.setattr(q_iteration, "finite_or_stop", spoil)
+    monkeypatch.setattr(host, "finite_or_stop", spoil)
     stopped = hamq(*TINY, "--draws", "fresh", "--out", "run")  # on the host, where it can be spoilt
     assert stopped.code == 1 and "iteration 4: Q is nan" in stopped.err
     assert "Not finished: 3 iterations are saved" in hamq("show", "run").out  # the last good table

@@ -113,5 +113,5 @@ def test_noise_that_is_none(make, noise):
 
 
 def test_one_action_is_no_choice():
-    with pytest.raises(ValueError, match="num_actions must be an integer of at least 2, got 1"):
+    with pytest.raises(ValueError, match="num_actions must be a whole number of at least 2, got 1"):
         zoo.gym_pendulum(num_actions=1)
