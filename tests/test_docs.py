@@ -172,4 +172,5 @@ def test_site_builds_strictly_and_needs_no_network(tmp_path):
         assert fetched == [], name
         assert "arithmatex" not in html and "merror" not in html, f"{name} has a formula that is still TeX"
     assert pages["mathematics"].count('display="block"') >= 12
-    assert all(f'id="hamq.{name}"' in pages["api"] for name in hamq.__all__ if name != "problems")
+    modules = {"problems", "deep", "envs"}  # their names are on the page, not they themselves
+    assert {name for name in hamq.__all__ if f'id="hamq.{name}"' not in pages["api"]} <= modules
