@@ -98,7 +98,7 @@ def _sampler(kind: str, draws: int):
 def _estimate(kind: str, problem, draws: int, allowed: int = 2**20) -> int:
     """What the refusal says of a solve that is allowed too little."""
     from hamq.learning.budget import memory_needed
-    from hamq.learning.draws import pairs_at_once
+    from hamq.learning.layout import pairs_at_once
 
     if kind in ("iid", "hmc"):  # the first refusal of `solve` itself knows of the states alone
         return memory_needed(problem, _sampler(kind, draws), problem.num_states * problem.num_actions, pairs_at_once())
